@@ -1,0 +1,60 @@
+# Development commands; `make help` lists them.
+PYTHON      ?= python3
+DIST        ?= dist
+PYTEST_ARGS ?=
+
+VENV  := .venv
+BIN   := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+# The build backend is installed into an environment of its own. Both names hold it to the same versions: older
+# releases of pip read the first, newer ones the second.
+export PIP_CONSTRAINT := constraints.txt
+export PIP_BUILD_CONSTRAINT := constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup test reproduce lint format types docs package clean distclean
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+setup: $(STAMP)  ## create .venv with the pinned development set
+
+# Redone only when the requirements change.
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
+	  echo "make: bleugrad needs Python 3.10 or newer, and PYTHON=$(PYTHON) is not; try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -qq -c constraints.txt -e '.[dev]'
+	@touch $@
+
+test: $(STAMP)  ## run the tests and the docstring examples (PYTEST_ARGS="-m 'not slow'" and the like)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 $(PYTEST_ARGS)
+
+reproduce: $(STAMP)  ## rerun the example whose numbers the README shows
+	$(BIN)/python examples/first_loss.py
+
+lint: $(STAMP)  ## check style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(STAMP)  ## mend style and formatting where a machine can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(STAMP)  ## check types
+	$(BIN)/mypy
+
+docs: $(STAMP)  ## build the documentation into build/docs, warnings are errors
+	$(BIN)/sphinx-build -q -W -n --keep-going -d build/doctrees docs build/docs
+
+package: $(STAMP)  ## build sdist and wheel into dist
+	$(BIN)/python -m build --outdir "$(DIST)"
+
+clean:  ## remove build products and caches
+	rm -rf build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find src tests docs examples -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+distclean: clean  ## and .venv
+	rm -rf $(VENV)

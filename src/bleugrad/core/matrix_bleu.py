@@ -1,0 +1,104 @@
+"""BLEU of token ids in the paper's matrix form (section 2.2), batched, on the ids' device."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from bleugrad.core.arguments import LEVELS, check_choice, check_nonnegative, check_order, check_weights
+from bleugrad.core.ngrams import count_numbers, ngram_numbers
+from bleugrad.core.score import BLEUResult, brevity_penalties, smoothed_precisions, weighted_geometric_mean
+from bleugrad.core.sequences import IdLists, References, prepare_hypotheses, prepare_references
+
+
+def bleu(
+    hypotheses: Tensor | Sequence[Sequence[int]],
+    references: Tensor | IdLists,
+    *,
+    hypothesis_lengths: Tensor | None = None,
+    max_order: int = 4,
+    weights: Sequence[float] | None = None,
+    smoothing: float = 0.0,
+    level: str = "sentence",
+    ignore_index: int = -100,
+) -> BLEUResult:
+    """BLEU of token ids: exact, equal to sacreBLEU's on the same tokens.
+
+    ``BLEU = BP * prod_n ((O_n + s) / (M_n + s)) ^ w_n`` with the clipped matches in the paper's matrix form,
+    ``O_n = sum_i min(1, v^{y,n}_i / v^{x,n}_i)``: v^x_i and v^y_i, the column sums of the paper's matrices S^n and P^n,
+    count the n-gram at hypothesis position i in the hypothesis and in the reference. They are counted by sorting, so
+    the matrices themselves are never formed: O(N (T + L) log(T + L)) time and O(T + K L) memory a sentence.
+
+    Args:
+        hypotheses: (B, T) ids, or nested lists. Positions equal to ``ignore_index`` do not count, wherever they stand.
+        references: (B, R) or (B, K, R) ids padded with ``ignore_index``, or nested lists with any number of references
+            a sentence. Counts are clipped at the maximum over references, and the closest length (ties to the shorter)
+            is the reference length. Among several references an empty one is treated as absent.
+        hypothesis_lengths: (B,), positions from there on do not count.
+        max_order: highest n-gram order N.
+        weights: N non-negative numbers that sum to 1, uniform by default; ``(0, 0, 0, 1)`` scores 4-grams alone.
+        smoothing: s, added to matches and totals of every order (sacreBLEU's add-k leaves order 1 alone).
+        level: "sentence" for one value a sentence, "corpus" to pool the statistics of the batch first.
+        ignore_index: the padding id.
+
+    Without smoothing, an order with no matches, or none possible because the hypothesis is shorter than n, makes BLEU 0
+    as in sacreBLEU without effective order; with smoothing, an order with no n-grams has precision 1. An empty
+    hypothesis has brevity penalty 0 unless the reference is empty too.
+
+    Example:
+        >>> import torch, bleugrad
+        >>> result = bleugrad.bleu(torch.tensor([[1, 2, 3, 4, 9]]), torch.tensor([[1, 2, 3, 4, 5, 6]]))
+        >>> result.matches.tolist(), result.totals.tolist()
+        ([[4, 3, 2, 1]], [[5, 4, 3, 2]])
+        >>> round(result.value.item(), 4)
+        0.5475
+    """
+    max_order = check_order(max_order)
+    weights = check_weights(weights, max_order)
+    smoothing = check_nonnegative("smoothing", smoothing)
+    check_choice("level", level, LEVELS)
+    ids, lengths = prepare_hypotheses(hypotheses, hypothesis_lengths, ignore_index)
+    prepared = prepare_references(
+        references, batch=ids.shape[0], of="hypotheses", device=ids.device, ignore_index=ignore_index
+    )
+    matches = clipped_matches(ids, lengths, prepared, max_order)
+    orders = torch.arange(max_order, device=ids.device)
+    totals = (lengths[:, None] - orders).clamp(min=0)
+    reference_lengths = prepared.closest_lengths(lengths)
+
+    statistics = (matches, totals, lengths, reference_lengths)
+    pooled = statistics if level == "sentence" else tuple(statistic.sum(0) for statistic in statistics)
+    kind = torch.float32 if ids.device.type == "mps" else torch.float64
+    matched, possible, hypothesis_length, reference_length = (statistic.to(kind) for statistic in pooled)
+    precisions = smoothed_precisions(matched, possible, smoothing)
+    penalty = brevity_penalties(hypothesis_length, reference_length)
+    return BLEUResult(
+        value=penalty * weighted_geometric_mean(precisions, weights),
+        matches=matches,
+        totals=totals,
+        precisions=precisions,
+        brevity_penalty=penalty,
+        hypothesis_lengths=lengths,
+        reference_lengths=reference_lengths,
+    )
+
+
+def clipped_matches(hypotheses: Tensor, lengths: Tensor, references: References, max_order: int) -> Tensor:
+    """O_n = sum_i min(1, v^y_i / v^x_i), (B, N) long, of closed-up hypotheses (B, T) with lengths (B,)."""
+    batch, steps = hypotheses.shape
+    several, width = references.ids.shape[1:]
+    ids = torch.cat([hypotheses, references.ids.reshape(batch, several * width)], 1)
+    reference_position = torch.arange(width, device=ids.device)
+    hypothesis_position = torch.arange(steps, device=ids.device)
+    matches = []
+    for order, numbers in enumerate(ngram_numbers(ids, max_order), start=1):
+        in_hypothesis = hypothesis_position + order <= lengths[:, None]
+        in_reference = reference_position + order <= references.lengths[..., None]
+        at_hypothesis, at_reference = numbers[:, :steps], numbers[:, steps:].view(batch, several, width)
+        of_hypothesis = count_numbers(at_hypothesis, in_hypothesis, ids.shape[1])
+        of_reference = count_numbers(at_reference, in_reference, ids.shape[1]).amax(1)
+        v_x = of_hypothesis.gather(1, at_hypothesis)
+        v_y = of_reference.gather(1, at_hypothesis)
+        share = torch.minimum(v_x, v_y).double() / v_x.clamp(min=1)
+        matches.append((share * in_hypothesis).sum(1).round().long())
+    return torch.stack(matches, 1)
