@@ -36,6 +36,19 @@ def test_equals_the_formula_on_sentences_of_real_length(rng, eos_id):
     assert_near(result.matches, oracle(case, 4))
 
 
+@pytest.mark.parametrize("eos_id", [None, 2])
+@pytest.mark.parametrize("scale", [2.0, 5.0, 10.0, 20.0])
+def test_both_methods_on_peaked_rows(rng, scale, eos_id):
+    """Trained models: rows within e^-4 to e^-40 of one-hot, an EOS nearly sure where it stands."""
+    for _ in range(6):
+        logits = one_hot_logits(rng.integers(0, 3, size=(3, 6)), 3, scale=scale)
+        case = Case(logits, [[rng.integers(0, 2, size=5).tolist()] for _ in range(3)], eos_id=eos_id)
+        lower = bleugrad.expected_bleu(logits, case.references, method="bound", eos_id=eos_id)
+        assert_near(lower.matches, oracle(case, 4), 1e-9)
+        exact = bleugrad.expected_bleu(logits, case.references, eos_id=eos_id)
+        assert_near(exact.matches, [table.mean(table.matches) for table in case.tables(4)], 1e-9)
+
+
 @pytest.mark.parametrize("eos", [False, True])
 def test_everything_but_the_matches_is_as_in_the_exact_method(rng, eos):
     """Totals, lengths, penalty and certificates are the same; precisions and value follow LB_n."""

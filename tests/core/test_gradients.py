@@ -46,7 +46,7 @@ def test_gradcheck(rng, method, level, eos_id, references, mask):
         )
         return result.value, result.matches, result.brevity_penalty, result.hypothesis_lengths
 
-    assert torch.autograd.gradcheck(value_and_statistics, (logits,), atol=1e-7)
+    assert torch.autograd.gradcheck(value_and_statistics, (logits,), atol=1e-8, rtol=1e-5)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -61,7 +61,7 @@ def test_gradcheck_without_smoothing_and_with_a_single_order(rng, method, eos_id
                 logits, references, method=method, eos_id=eos_id, weights=weights, smoothing=0.0
             ).value
 
-        assert torch.autograd.gradcheck(value, (logits,), atol=1e-7)
+        assert torch.autograd.gradcheck(value, (logits,), atol=1e-8, rtol=1e-5)
 
 
 @pytest.mark.parametrize("eos_id", [None, 3])

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch._C._functorch import is_functorch_wrapped_tensor
 
 LEVELS = ("sentence", "corpus")
 METHODS = ("exact", "bound")
@@ -84,15 +85,28 @@ def check_batch(name: str, found: int, expected: int, of: str) -> None:
         raise ValueError(f"{name} has {found} sentences; expected {expected}, the batch size of {of}")
 
 
+def check_floating(name: str, value: object, shape: str, dimensions: int) -> Tensor:
+    """Return ``value`` if it is a floating tensor of that many dimensions; ``shape`` names them."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{name} is a {type(value).__name__}; expected a tensor of shape {shape}")
+    if is_functorch_wrapped_tensor(value):
+        raise RuntimeError(
+            f"{name} is inside a torch.func transform (vmap, grad, ...), which is not supported; "
+            f"batch sentences as {shape}, and differentiate with .backward() or torch.autograd.grad"
+        )
+    if not value.is_floating_point():
+        raise TypeError(f"{name} has dtype {value.dtype}; expected a floating type")
+    if value.dim() != dimensions:
+        raise ValueError(f"{name} has shape {tuple(value.shape)}; expected {shape}")
+    return value
+
+
 def check_logits(logits: object) -> Tensor:
     """Return ``logits`` if it is a (B, T, V) floating tensor."""
-    if not isinstance(logits, Tensor):
-        raise TypeError(f"logits is a {type(logits).__name__}; expected a tensor of shape (B, T, V)")
-    if not logits.is_floating_point():
-        raise TypeError(f"logits has dtype {logits.dtype}; expected a floating type")
-    if logits.dim() != 3 or logits.shape[2] == 0:
-        raise ValueError(f"logits has shape {tuple(logits.shape)}; expected (B, T, V) with V of at least 1")
-    return logits
+    found = check_floating("logits", logits, "(B, T, V)", 3)
+    if found.shape[2] == 0:
+        raise ValueError(f"logits has shape {tuple(found.shape)}; expected (B, T, V) with V of at least 1")
+    return found
 
 
 def check_mask(mask: Tensor | None, batch: int, steps: int) -> None:
@@ -116,7 +130,19 @@ def check_eos(eos_id: object, vocabulary: int) -> int | None:
     return found
 
 
-def check_finite_rows(match_probs: Tensor, valid: Tensor | None) -> None:
+def check_projection(hidden: object, weight: object, bias: object) -> None:
+    """Raise unless ``hidden`` is (B, T, H), ``weight`` (V, H) and ``bias`` (V,) or None."""
+    width = check_floating("hidden", hidden, "(B, T, H)", 3).shape[2]
+    vocabulary, found = check_floating("weight", weight, "(V, H)", 2).shape
+    if found != width or vocabulary == 0:
+        raise ValueError(f"weight has shape {(vocabulary, found)}; expected (V, {width}), its H that of hidden")
+    if bias is not None and check_floating("bias", bias, "(V,)", 1).shape[0] != vocabulary:
+        raise ValueError(
+            f"bias does not have V = {vocabulary} entries, as many as weight has rows; expected ({vocabulary},)"
+        )
+
+
+def check_finite_rows(match_probs: Tensor, valid: Tensor | None, name: str = "logits") -> None:
     """Raise if a counted row of logits has no softmax: NaN in its first match probability shows it after the fact."""
     if torch.compiler.is_compiling() or match_probs.numel() == 0:
         return
@@ -125,6 +151,6 @@ def check_finite_rows(match_probs: Tensor, valid: Tensor | None) -> None:
     if bad.any():
         sentence, step = (int(index) for index in bad.nonzero()[0])
         raise ValueError(
-            f"logits holds NaN or +inf, or a row of only -inf, first at sentence {sentence}, position {step}; "
+            f"{name} holds NaN or +inf, or a row of only -inf, first at sentence {sentence}, position {step}; "
             "expected rows with a softmax"
         )

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from bleugrad.core.pooling import Pool
-from bleugrad.core.score import brevity_penalties
+from bleugrad.core.score import brevity_penalties, widest_float
 from bleugrad.core.sequences import References
 
 
@@ -86,7 +86,7 @@ def pooled_brevity_penalty(lengths: Lengths, references: References, pool: Pool)
     if lengths.alive is None:
         total, wanted = pool.sum(torch.stack([lengths.support.sum(), closest.sum()]).to(dtype))
         return brevity_penalties(total, wanted)
-    exact = torch.float32 if dtype == torch.float32 and lengths.probs.device.type == "mps" else torch.float64
+    exact = widest_float(lengths.probs.device)
     probs = lengths.probs.to(exact)
     local_mass, local_wanted_mass = _convolve_all(probs, probs * closest)
     mass, wanted_mass = _convolve_all(pool.stack(local_mass), pool.stack(local_wanted_mass))
@@ -105,9 +105,31 @@ def _convolve_all(mass: Tensor, weighted: Tensor) -> tuple[Tensor, Tensor]:
             nothing = torch.zeros_like(mass[:1])
             certainty = torch.nn.functional.pad(mass.new_ones(1, 1), (0, mass.shape[1] - 1))
             mass, weighted = torch.cat([mass, certainty]), torch.cat([weighted, nothing])
-        size = 2 * mass.shape[1] - 1
-        even, odd = torch.fft.rfft(mass, size).view(-1, 2, size // 2 + 1).unbind(1)
-        even_weighted, odd_weighted = torch.fft.rfft(weighted, size).view(-1, 2, size // 2 + 1).unbind(1)
-        mass = torch.fft.irfft(even * odd, size)
-        weighted = torch.fft.irfft(even * odd_weighted + even_weighted * odd, size)
+        even, odd = mass[::2], mass[1::2]
+        mass, weighted = _convolve(even, odd), _convolve(even, weighted[1::2]) + _convolve(weighted[::2], odd)
     return mass[0], weighted[0]
+
+
+@torch.library.custom_op("bleugrad::convolve", mutates_args=())
+def _convolve(first: Tensor, second: Tensor) -> Tensor:
+    """Convolve the rows of two matrices: (P, S) and (P, U) to (P, S + U - 1). Opaque to compilers."""
+    size = first.shape[1] + second.shape[1] - 1
+    convolved: Tensor = torch.fft.irfft(torch.fft.rfft(first, size) * torch.fft.rfft(second, size), size)
+    return convolved
+
+
+@_convolve.register_fake
+def _(first: Tensor, second: Tensor) -> Tensor:
+    return first.new_empty(first.shape[0], first.shape[1] + second.shape[1] - 1)
+
+
+def _convolve_backward(ctx, grad):  # type: ignore[no-untyped-def]
+    first, second = ctx.saved_tensors
+    grad_first = _convolve(grad, second.flip(1))[:, second.shape[1] - 1 :][:, : first.shape[1]]
+    grad_second = _convolve(grad, first.flip(1))[:, first.shape[1] - 1 :][:, : second.shape[1]]
+    return grad_first, grad_second
+
+
+_convolve.register_autograd(
+    _convolve_backward, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs)
+)

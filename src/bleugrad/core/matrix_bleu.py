@@ -6,8 +6,14 @@ import torch
 from torch import Tensor
 
 from bleugrad.core.arguments import LEVELS, check_choice, check_nonnegative, check_order, check_weights
-from bleugrad.core.ngrams import count_numbers, ngram_numbers
-from bleugrad.core.score import BLEUResult, brevity_penalties, smoothed_precisions, weighted_geometric_mean
+from bleugrad.core.ngrams import count_numbers, largest_counts, ngram_numbers
+from bleugrad.core.score import (
+    BLEUResult,
+    brevity_penalties,
+    smoothed_precisions,
+    weighted_geometric_mean,
+    widest_float,
+)
 from bleugrad.core.sequences import IdLists, References, prepare_hypotheses, prepare_references
 
 
@@ -27,7 +33,7 @@ def bleu(
     ``BLEU = BP * prod_n ((O_n + s) / (M_n + s)) ^ w_n`` with the clipped matches in the paper's matrix form,
     ``O_n = sum_i min(1, v^{y,n}_i / v^{x,n}_i)``: v^x_i and v^y_i, the column sums of the paper's matrices S^n and P^n,
     count the n-gram at hypothesis position i in the hypothesis and in the reference. They are counted by sorting, so
-    the matrices themselves are never formed: O(N (T + L) log(T + L)) time and O(T + K L) memory a sentence.
+    the matrices themselves are never formed: O(N (T + L) log(T + L)) time and O(T + L) memory a sentence.
 
     Args:
         hypotheses: (B, T) ids, or nested lists. Positions equal to ``ignore_index`` do not count, wherever they stand.
@@ -68,8 +74,9 @@ def bleu(
 
     statistics = (matches, totals, lengths, reference_lengths)
     pooled = statistics if level == "sentence" else tuple(statistic.sum(0) for statistic in statistics)
-    kind = torch.float32 if ids.device.type == "mps" else torch.float64
-    matched, possible, hypothesis_length, reference_length = (statistic.to(kind) for statistic in pooled)
+    matched, possible, hypothesis_length, reference_length = (
+        statistic.to(widest_float(ids.device)) for statistic in pooled
+    )
     precisions = smoothed_precisions(matched, possible, smoothing)
     penalty = brevity_penalties(hypothesis_length, reference_length)
     return BLEUResult(
@@ -96,9 +103,9 @@ def clipped_matches(hypotheses: Tensor, lengths: Tensor, references: References,
         in_reference = reference_position + order <= references.lengths[..., None]
         at_hypothesis, at_reference = numbers[:, :steps], numbers[:, steps:].view(batch, several, width)
         of_hypothesis = count_numbers(at_hypothesis, in_hypothesis, ids.shape[1])
-        of_reference = count_numbers(at_reference, in_reference, ids.shape[1]).amax(1)
+        of_reference = largest_counts(at_reference, in_reference, ids.shape[1])
         v_x = of_hypothesis.gather(1, at_hypothesis)
         v_y = of_reference.gather(1, at_hypothesis)
-        share = torch.minimum(v_x, v_y).double() / v_x.clamp(min=1)
+        share = torch.minimum(v_x, v_y).to(widest_float(ids.device)) / v_x.clamp(min=1)
         matches.append((share * in_hypothesis).sum(1).round().long())
     return torch.stack(matches, 1)

@@ -59,6 +59,21 @@ def count_numbers(numbers: Tensor, counted: Tensor, size: int) -> Tensor:
     return counts.scatter_add(-1, numbers, counted.long())
 
 
+def largest_counts(numbers: Tensor, counted: Tensor, size: int) -> Tensor:
+    """The largest count over references of each number below ``size``: (..., K, R) to (..., size).
+
+    Pairs of number and reference are numbered in turn, so that memory is O(K R + size) a row, not K times the size.
+    """
+    several = numbers.shape[-2]
+    if several == 1:
+        return count_numbers(numbers.squeeze(-2), counted.squeeze(-2), size)
+    reference = torch.arange(several, device=numbers.device)[:, None]
+    pairs = dense_ranks((numbers * several + reference).flatten(-2))
+    of_pair = count_numbers(pairs, counted.flatten(-2), pairs.shape[-1])
+    largest = numbers.new_zeros(*numbers.shape[:-2], size)
+    return largest.scatter_reduce(-1, numbers.flatten(-2), of_pair.gather(-1, pairs), "amax")
+
+
 def reference_patterns(references: References, max_order: int) -> Patterns:
     """The distinct n-grams of each sentence's references, with the clip c_g = max over references of count(g).
 
@@ -82,7 +97,7 @@ def _clip_at_first(numbers: Tensor, fits: Tensor) -> Tensor:
     """The largest count over references at each n-gram's first occurrence, 0 elsewhere: (B, N, K, R) to (B, N, L)."""
     flat, counted = numbers.flatten(2), fits.flatten(2)
     columns = flat.shape[2]
-    clip_of_number = count_numbers(numbers, fits, columns).amax(2)
+    clip_of_number = largest_counts(numbers, fits, columns)
     column = torch.where(counted, torch.arange(columns, device=flat.device), columns)
     first_of_number = torch.full_like(flat, columns).scatter_reduce(-1, flat, column, "amin")
     first = counted & (first_of_number.gather(-1, flat) == column)

@@ -43,6 +43,11 @@ class ExpectedBLEUResult(BLEUResult):
     upper: Tensor
 
 
+def widest_float(device: torch.device) -> torch.dtype:
+    """The most precise floating type of a device."""
+    return torch.float32 if device.type == "mps" else torch.float64
+
+
 def brevity_penalties(hypothesis_lengths: Tensor, reference_lengths: Tensor) -> Tensor:
     """BP = 1 if c > r else exp(1 - r / c), elementwise; 0 for an empty hypothesis of a non-empty reference.
 

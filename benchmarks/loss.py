@@ -1,0 +1,224 @@
+"""What the loss costs beside cross-entropy: time, memory and growth.
+
+    python benchmarks/loss.py                     # the tables, some minutes
+    python benchmarks/loss.py --growth            # also time against V, T and B, as a figure
+    python benchmarks/loss.py --output results/loss
+
+Times are ratios in one process, the candidates taking turns, best of several rounds. Memory is the growth of the
+resident set's peak in a child process of its own for each candidate.
+"""
+
+import argparse
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from timing import best_times, machine
+from torch import Tensor
+
+import bleugrad
+
+SHAPES = [(32, 25, 8000), (64, 30, 32000), (16, 100, 32000), (8, 512, 50000)]
+PROJECTIONS = [(16, 128, 32000), (16, 128, 128000)]
+WIDTH = 512
+MEGABYTE = 2**20
+
+
+def step(loss: Callable[[], Tensor], *leaves: Tensor) -> Callable[[], None]:
+    """Forward and backward from scratch."""
+
+    def run() -> None:
+        for leaf in leaves:
+            leaf.grad = None
+        loss().backward()
+
+    return run
+
+
+def plain_candidates(batch: int, steps: int, vocabulary: int) -> dict[str, Callable[[], None]]:
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(batch, steps, vocabulary, generator=generator).requires_grad_()
+    labels = torch.randint(vocabulary, (batch, steps), generator=generator)
+    exact, bound = bleugrad.ExpectedBLEULoss(), bleugrad.ExpectedBLEULoss(method="bound")
+    mixed = bleugrad.ExpectedBLEULoss(cross_entropy_weight=0.1)
+    flat = lambda: F.cross_entropy(logits.view(-1, vocabulary), labels.view(-1))  # noqa: E731
+    return {
+        "cross_entropy": step(flat, logits),
+        "exact": step(lambda: exact(logits, labels), logits),
+        "bound": step(lambda: bound(logits, labels), logits),
+        "exact + 0.1 CE": step(lambda: mixed(logits, labels), logits),
+    }
+
+
+def linear_candidates(batch: int, steps: int, vocabulary: int) -> dict[str, Callable[[], None]]:
+    generator = torch.Generator().manual_seed(0)
+    hidden = torch.randn(batch, steps, WIDTH, generator=generator).requires_grad_()
+    weight = (torch.randn(vocabulary, WIDTH, generator=generator) / math.sqrt(WIDTH)).requires_grad_()
+    frozen = weight.detach()
+    labels = torch.randint(vocabulary, (batch, steps), generator=generator)
+    chunked = torch.nn.LinearCrossEntropyOptions()
+    fused, plain = bleugrad.LinearExpectedBLEULoss(), bleugrad.ExpectedBLEULoss()
+
+    def cross_entropy(projection: Tensor) -> Tensor:
+        return F.linear_cross_entropy(hidden.view(-1, WIDTH), projection, labels.view(-1), options=chunked)
+
+    return {
+        "linear_cross_entropy": step(lambda: cross_entropy(weight), hidden, weight),
+        "fused": step(lambda: fused(hidden, weight, labels), hidden, weight),
+        "plain": step(lambda: plain(hidden @ weight.T, labels), hidden, weight),
+        "linear_cross_entropy, frozen": step(lambda: cross_entropy(frozen), hidden),
+        "fused, frozen": step(lambda: fused(hidden, frozen, labels), hidden),
+    }
+
+
+FAMILIES = {"plain": plain_candidates, "linear": linear_candidates}
+
+
+def peak_kilobytes() -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+
+
+def measure_memory(family: str, name: str, shape: tuple[int, int, int]) -> None:
+    """Child process: print the growth of the peak over two steps, beyond inputs; a small step first warms up."""
+    torch.set_num_threads(1)
+    FAMILIES[family](2, 5, 64)[name]()
+    run = FAMILIES[family](*shape)[name]
+    before = peak_kilobytes()
+    run()
+    run()
+    print((peak_kilobytes() - before) / 1024)
+
+
+def extra_megabytes(family: str, name: str, shape: tuple[int, int, int]) -> float:
+    """Peak memory a step needs beyond its inputs, gradients of the inputs included."""
+    command = [sys.executable, __file__, "--memory-of", family, name, *map(str, shape)]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def time_rows(family: str, shapes: list[tuple[int, int, int]], threads: int, rounds: int) -> list[dict[str, object]]:
+    torch.set_num_threads(threads)
+    rows: list[dict[str, object]] = []
+    for shape in shapes:
+        seconds = best_times(FAMILIES[family](*shape), rounds if math.prod(shape) < 10**8 else max(3, rounds // 2))
+        rows.append({"family": family, "shape": shape, "threads": threads, "milliseconds": _milliseconds(seconds)})
+        print_row(rows[-1])
+    return rows
+
+
+def _milliseconds(seconds: dict[str, float]) -> dict[str, float]:
+    return {name: round(1000 * value, 3) for name, value in seconds.items()}
+
+
+def print_row(row: dict) -> None:
+    times = row["milliseconds"]
+    baseline = next(iter(times))
+    ratios = "  ".join(
+        f"{name} {value / _baseline(times, name):.2f}" for name, value in times.items() if name != baseline
+    )
+    print(f"{row['shape']!s:20} {row['threads']} thread  {baseline} {times[baseline]:8.1f} ms   {ratios}", flush=True)
+
+
+def _baseline(times: dict[str, float], name: str) -> float:
+    first = next(iter(times))
+    return times.get(f"{first}, frozen", times[first]) if name.endswith("frozen") else times[first]
+
+
+def memory_rows() -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = []
+    for family, shapes, names in (
+        ("plain", [*SHAPES, (2, 4096, 32000)], ["cross_entropy", "exact", "bound"]),
+        ("linear", PROJECTIONS, ["linear_cross_entropy", "fused", "plain"]),
+    ):
+        for shape in shapes:
+            logits = 4 * math.prod(shape) / MEGABYTE
+            sizes = {name: round(extra_megabytes(family, name, shape), 1) for name in names}
+            rows.append({"family": family, "shape": shape, "logits_megabytes": round(logits, 1), "megabytes": sizes})
+            listed = "  ".join(f"{name} {size:.0f}" for name, size in sizes.items())
+            print(f"{shape!s:20} logits {logits:6.0f} MB   extra peak, MB: {listed}", flush=True)
+    return rows
+
+
+def growth_rows(rounds: int) -> list[dict[str, object]]:
+    """Time of the exact loss and of cross-entropy as one dimension grows."""
+    torch.set_num_threads(1)
+    sweeps = {
+        "V": [(16, 30, size) for size in (1000, 4000, 16000, 64000, 256000)],
+        "T = R": [(4, size, 1000) for size in (32, 64, 128, 256, 512, 1024, 2048)],
+        "B": [(size, 30, 8000) for size in (1, 4, 16, 64, 256)],
+    }
+    rows: list[dict[str, object]] = []
+    for name, shapes in sweeps.items():
+        for shape in shapes:
+            seconds = best_times(plain_candidates(*shape), rounds)
+            rows.append({"grows": name, "shape": shape, "milliseconds": _milliseconds(seconds)})
+            print(name, shape, rows[-1]["milliseconds"], flush=True)
+    return rows
+
+
+def draw_growth(rows: list[dict], target: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, panels = plt.subplots(1, 3, figsize=(11, 3.8), sharey=True, layout="constrained")
+    for panel, (name, axis) in zip(panels, {"V": 2, "T = R": 1, "B": 0}.items(), strict=True):
+        chosen = [row for row in rows if row["grows"] == name]
+        sizes = [row["shape"][axis] for row in chosen]
+        styles = {"cross_entropy": ("#000000", "s"), "exact": ("#0072B2", "o"), "bound": ("#D55E00", "^")}
+        for candidate, (colour, marker) in styles.items():
+            times = [row["milliseconds"][candidate] for row in chosen]
+            slope = math.log(times[-1] / times[-2]) / math.log(sizes[-1] / sizes[-2])
+            label = f"{candidate.replace('_', '-')}, slope {slope:.2f} at the end"
+            panel.loglog(sizes, times, color=colour, marker=marker, label=label)
+        fixed = ", ".join(f"{letter} = {value}" for letter, value in _fixed(name, chosen[0]["shape"]).items())
+        panel.set(xlabel=name, title=fixed)
+        panel.grid(True, which="major", alpha=0.3)
+        panel.legend(fontsize=8, loc="upper left", frameon=False)
+    panels[0].set_ylabel("forward and backward, ms")
+    panels[0].set_ylim(top=panels[0].get_ylim()[1] * 12)
+    for suffix in ("png", "svg"):
+        figure.savefig(target.with_suffix(f".{suffix}"), dpi=150)
+
+
+def _fixed(grows: str, shape: tuple[int, int, int]) -> dict[str, int]:
+    return {letter: size for letter, size in zip(("B", "T = R", "V"), shape, strict=True) if letter != grows}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=10, help="turns of each candidate (default 10)")
+    parser.add_argument("--growth", action="store_true", help="also measure growth and draw it")
+    parser.add_argument("--output", type=Path, help="directory for loss.json and growth.png/.svg")
+    parser.add_argument("--memory-of", nargs=5, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.memory_of:
+        family, name, *shape = arguments.memory_of
+        return measure_memory(family, name, tuple(map(int, shape)))
+
+    print("time, as a multiple of cross-entropy")
+    times = [row for threads in (1, 2) for row in time_rows("plain", SHAPES, threads, arguments.rounds)]
+    print(f"time from hidden states of width {WIDTH}, as a multiple of chunked linear_cross_entropy")
+    times += [
+        row for threads in (1, 2) for row in time_rows("linear", PROJECTIONS, threads, max(3, arguments.rounds // 3))
+    ]
+    print("memory")
+    record = {"machine": machine(), "rounds": arguments.rounds, "times": times, "memory": memory_rows()}
+    if arguments.growth:
+        record["growth"] = growth_rows(max(3, arguments.rounds // 2))
+    if arguments.output:
+        arguments.output.mkdir(parents=True, exist_ok=True)
+        (arguments.output / "loss.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        if arguments.growth:
+            draw_growth(record["growth"], arguments.output / "growth")
+    return None
+
+
+if __name__ == "__main__":
+    main()
