@@ -32,8 +32,9 @@ $(STAMP): pyproject.toml constraints.txt
 test: $(STAMP)  ## run the tests and the docstring examples (PYTEST_ARGS="-m 'not slow'" and the like)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 $(PYTEST_ARGS)
 
-reproduce: $(STAMP)  ## rerun the example whose numbers the README shows
+reproduce: $(STAMP)  ## rerun the README's example, and the toy study into runs/toy
 	$(BIN)/python examples/first_loss.py
+	$(BIN)/bleugrad toy --output runs/toy --overwrite
 
 lint: $(STAMP)  ## check style and formatting
 	$(BIN)/ruff check .

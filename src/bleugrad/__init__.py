@@ -23,9 +23,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bleugrad.core.expected_bleu import expected_bleu
+    from bleugrad.core.linear_expected_bleu import linear_expected_bleu
     from bleugrad.core.matrix_bleu import bleu
     from bleugrad.core.score import BLEUResult, ExpectedBLEUResult
     from bleugrad.losses.expected import ExpectedBLEULoss
+    from bleugrad.losses.linear import LinearExpectedBLEULoss
+    from bleugrad.losses.minimum_risk import MinimumRiskLoss
+    from bleugrad.losses.reinforce import ReinforceLoss
+    from bleugrad.losses.unbiased import UnbiasedBLEULoss
+    from bleugrad.tokenizers import word_start_mask
 
 __version__ = "0.1.0"
 
@@ -33,11 +39,30 @@ _HOMES = {
     "BLEUResult": "bleugrad.core.score",
     "ExpectedBLEULoss": "bleugrad.losses.expected",
     "ExpectedBLEUResult": "bleugrad.core.score",
+    "LinearExpectedBLEULoss": "bleugrad.losses.linear",
+    "MinimumRiskLoss": "bleugrad.losses.minimum_risk",
+    "ReinforceLoss": "bleugrad.losses.reinforce",
+    "UnbiasedBLEULoss": "bleugrad.losses.unbiased",
     "bleu": "bleugrad.core.matrix_bleu",
     "expected_bleu": "bleugrad.core.expected_bleu",
+    "linear_expected_bleu": "bleugrad.core.linear_expected_bleu",
+    "word_start_mask": "bleugrad.tokenizers",
 }
 
-__all__ = ["BLEUResult", "ExpectedBLEULoss", "ExpectedBLEUResult", "__version__", "bleu", "expected_bleu"]
+__all__ = [
+    "BLEUResult",
+    "ExpectedBLEULoss",
+    "ExpectedBLEUResult",
+    "LinearExpectedBLEULoss",
+    "MinimumRiskLoss",
+    "ReinforceLoss",
+    "UnbiasedBLEULoss",
+    "__version__",
+    "bleu",
+    "expected_bleu",
+    "linear_expected_bleu",
+    "word_start_mask",
+]
 
 
 def __getattr__(name: str) -> Any:

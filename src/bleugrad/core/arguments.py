@@ -89,7 +89,7 @@ def check_floating(name: str, value: object, shape: str, dimensions: int) -> Ten
     """Return ``value`` if it is a floating tensor of that many dimensions; ``shape`` names them."""
     if not isinstance(value, Tensor):
         raise TypeError(f"{name} is a {type(value).__name__}; expected a tensor of shape {shape}")
-    if is_functorch_wrapped_tensor(value):
+    if not torch.compiler.is_compiling() and is_functorch_wrapped_tensor(value):
         raise RuntimeError(
             f"{name} is inside a torch.func transform (vmap, grad, ...), which is not supported; "
             f"batch sentences as {shape}, and differentiate with .backward() or torch.autograd.grad"
@@ -130,16 +130,27 @@ def check_eos(eos_id: object, vocabulary: int) -> int | None:
     return found
 
 
+def check_word_start(word_start: object, vocabulary: int) -> Tensor:
+    """Return ``word_start`` if it is a (V,) bool tensor."""
+    if not isinstance(word_start, Tensor) or word_start.dtype != torch.bool:
+        found = word_start.dtype if isinstance(word_start, Tensor) else type(word_start).__name__
+        raise TypeError(f"word_start is {found}; expected a bool tensor (V,), True for tokens that open a word")
+    if word_start.shape != (vocabulary,):
+        raise ValueError(f"word_start has shape {tuple(word_start.shape)}; expected the vocabulary's, ({vocabulary},)")
+    return word_start
+
+
 def check_projection(hidden: object, weight: object, bias: object) -> None:
     """Raise unless ``hidden`` is (B, T, H), ``weight`` (V, H) and ``bias`` (V,) or None."""
     width = check_floating("hidden", hidden, "(B, T, H)", 3).shape[2]
     vocabulary, found = check_floating("weight", weight, "(V, H)", 2).shape
     if found != width or vocabulary == 0:
         raise ValueError(f"weight has shape {(vocabulary, found)}; expected (V, {width}), its H that of hidden")
-    if bias is not None and check_floating("bias", bias, "(V,)", 1).shape[0] != vocabulary:
-        raise ValueError(
-            f"bias does not have V = {vocabulary} entries, as many as weight has rows; expected ({vocabulary},)"
-        )
+    if bias is None:
+        return
+    entries = check_floating("bias", bias, "(V,)", 1).shape[0]
+    if entries != vocabulary:
+        raise ValueError(f"bias has shape ({entries},); expected ({vocabulary},), V as in weight")
 
 
 def check_finite_rows(match_probs: Tensor, valid: Tensor | None, name: str = "logits") -> None:

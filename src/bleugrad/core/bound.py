@@ -13,86 +13,125 @@ from torch import Tensor
 
 from bleugrad.core.expected_matches import column_blocks
 from bleugrad.core.ngrams import Patterns
+from bleugrad.core.operators import outside_autocast, refuse_double_backward, save_inputs
 from bleugrad.core.windows import add_window_gradient, window_probabilities
 
+BLOCK_ELEMENTS = 2**18
+"""How many numbers one working tensor of a block of n-grams may hold: what stays in a CPU core's cache."""
 
-def bound_matches(match_probs: Tensor, patterns: Patterns, survival: Tensor | None = None) -> Tensor:
+
+def bound_matches(
+    unit_probs: Tensor, patterns: Patterns, survival: Tensor | None = None, boundary: Tensor | None = None
+) -> Tensor:
     """The paper's LB_n, (B, N).
 
     Args:
-        match_probs: (T, B, L), probability that token t is the token of column j; 0 where t is past the end.
+        unit_probs: (T, B, L), probability that the window ending at t is the unit (token or word) of column j; 0 where
+            t is past the end.
         patterns: the distinct n-grams of each sentence with their clips.
         survival: (T, B), probability that none of the tokens 0..t ends the sequence; None where the length is fixed.
-            With it, ``match_probs`` are those of the rows with EOS removed and renormalised, and the other windows are
+            With it, ``unit_probs`` are those of the rows with EOS removed and renormalised, and the other windows are
             counted given that the window at e is alive, so that LB_n stays a bound under the same assumptions:
             ``LB_n = sum_g sum_e survival_e q_e min(1, c_g / (1 + z_e))`` with
             ``z_e = sum_{l < e} q_l + sum_{l > e} q_l survival_l / survival_e``.
+        boundary: (T, B), probability that a word can end at t, since the next token opens one or the sequence ends;
+            None where every token is a word. It multiplies every q.
 
     O(T B N L) time; memory as for the exact expectation. The denominator is at least 1; survival_e = 0 makes the second
     sum 0 instead of 0 / 0, and such a window has weight 0.
     """
-    return cast(Tensor, _bound_matches(match_probs, patterns.clips, survival))
+    return cast(Tensor, _bound_matches(unit_probs, survival, boundary, patterns.clips, patterns.spans))
 
 
 @torch.library.custom_op("bleugrad::bound_matches", mutates_args=())
-def _bound_matches(match_probs: Tensor, clips: Tensor, survival: Optional[Tensor]) -> Tensor:
+def _bound_matches(
+    unit_probs: Tensor,
+    survival: Optional[Tensor],
+    boundary: Optional[Tensor],
+    clips: Tensor,
+    spans: Optional[Tensor],
+) -> Tensor:
     max_order = clips.shape[1]
-    matches = match_probs.new_zeros(max_order, match_probs.shape[1])
-    for first, last in column_blocks(match_probs, max_order):
-        windows = window_probabilities(match_probs, first, last, max_order)
-        share, _ = _clipped_share(_other_windows(windows, survival), clips[:, :, first:last].transpose(0, 1))
-        weighted = windows if survival is None else windows * survival[:, None, :, None]
+    matches = unit_probs.new_zeros(max_order, unit_probs.shape[1])
+    for first, last in column_blocks(unit_probs, max_order, BLOCK_ELEMENTS):
+        windows = window_probabilities(unit_probs, spans, first, last, max_order)
+        ended = windows if boundary is None else windows * boundary[:, None, :, None]
+        share, _ = _clipped_share(_other_windows(ended, survival), clips[:, :, first:last].transpose(0, 1))
+        weighted = ended if survival is None else ended * survival[:, None, :, None]
         matches += (weighted * share).sum((0, 3))
     return matches.t().contiguous()
 
 
 @torch.library.custom_op("bleugrad::bound_matches_backward", mutates_args=())
 def _bound_matches_backward(
-    grad: Tensor, match_probs: Tensor, clips: Tensor, survival: Optional[Tensor]
-) -> tuple[Tensor, Tensor]:
+    grad: Tensor,
+    unit_probs: Tensor,
+    survival: Optional[Tensor],
+    boundary: Optional[Tensor],
+    clips: Tensor,
+    spans: Optional[Tensor],
+) -> tuple[Tensor, Tensor, Tensor]:
     max_order = clips.shape[1]
-    grad_match = torch.zeros_like(match_probs)
-    grad_survival = match_probs.new_zeros(match_probs.shape[:2])
-    for first, last in column_blocks(match_probs, max_order):
-        windows = window_probabilities(match_probs, first, last, max_order)
-        others = _other_windows(windows, survival)
-        share, slope = _clipped_share(others, clips[:, :, first:last].transpose(0, 1))
-        pull = windows * slope
+    grad_units = torch.zeros_like(unit_probs)
+    grad_survival = unit_probs.new_zeros(unit_probs.shape[:2])
+    grad_boundary = torch.zeros_like(grad_survival)
+    for first, last in column_blocks(unit_probs, max_order, BLOCK_ELEMENTS):
+        windows = window_probabilities(unit_probs, spans, first, last, max_order)
+        ended = windows if boundary is None else windows * boundary[:, None, :, None]
+        share, slope = _clipped_share(_other_windows(ended, survival), clips[:, :, first:last].transpose(0, 1))
+        pull = ended * slope
         if survival is None:
-            grad_windows = share + pull.sum(0) - pull
+            grad_ended = share + pull.sum(0) - pull
         else:
             alive = survival[:, None, :, None]
             earlier = pull.cumsum(0) - pull
-            grad_windows = alive * (share + earlier) + _after(pull * alive)
-            later = _ratio(_after(windows * alive), alive)
-            grad_alive = windows * (share + earlier) - pull * later
+            grad_ended = alive * (share + earlier) + _after(pull * alive)
+            later = _ratio(_after(ended * alive), alive)
+            grad_alive = ended * (share + earlier) - pull * later
             grad_survival += torch.einsum("tnbj,bn->tb", grad_alive, grad)
-        grad_windows *= grad.t()[None, :, :, None]
-        add_window_gradient(grad_match, grad_windows, windows, match_probs, first)
-    return grad_match, grad_survival
+        grad_ended *= grad.t()[None, :, :, None]
+        if boundary is not None:
+            grad_boundary += (grad_ended * windows).sum((1, 3))
+            grad_ended *= boundary[:, None, :, None]
+        add_window_gradient(grad_units, grad_ended, windows, unit_probs, spans, first)
+    return grad_units, grad_survival, grad_boundary
 
 
 @_bound_matches.register_fake
-def _(match_probs: Tensor, clips: Tensor, survival: Optional[Tensor]) -> Tensor:
-    return match_probs.new_empty(clips.shape[:2])
+def _(
+    unit_probs: Tensor,
+    survival: Optional[Tensor],
+    boundary: Optional[Tensor],
+    clips: Tensor,
+    spans: Optional[Tensor],
+) -> Tensor:
+    return unit_probs.new_empty(clips.shape[:2])
 
 
 @_bound_matches_backward.register_fake
-def _(grad: Tensor, match_probs: Tensor, clips: Tensor, survival: Optional[Tensor]) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(match_probs), match_probs.new_empty(match_probs.shape[:2])
-
-
-def _save_for_backward(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
-    ctx.save_for_backward(*inputs)
+def _(
+    grad: Tensor,
+    unit_probs: Tensor,
+    survival: Optional[Tensor],
+    boundary: Optional[Tensor],
+    clips: Tensor,
+    spans: Optional[Tensor],
+) -> tuple[Tensor, Tensor, Tensor]:
+    rows = unit_probs.shape[:2]
+    return torch.empty_like(unit_probs), unit_probs.new_empty(rows), unit_probs.new_empty(rows)
 
 
 def _backward(ctx, grad):  # type: ignore[no-untyped-def]
-    match_probs, clips, survival = ctx.saved_tensors
-    grad_match, grad_survival = _bound_matches_backward(grad, match_probs, clips, survival)
-    return grad_match, None, None if survival is None else grad_survival
+    saved = ctx.saved_tensors
+    with outside_autocast(grad):
+        grad_units, grad_survival, grad_boundary = _bound_matches_backward(grad, *saved)
+    _, survival, boundary, *_ = saved
+    kept = (None if survival is None else grad_survival, None if boundary is None else grad_boundary)
+    return grad_units, *kept, None, None
 
 
-_bound_matches.register_autograd(_backward, setup_context=_save_for_backward)
+_bound_matches.register_autograd(_backward, setup_context=save_inputs)
+refuse_double_backward(_bound_matches_backward)
 
 
 def _other_windows(windows: Tensor, survival: Tensor | None) -> Tensor:

@@ -11,6 +11,15 @@ smoothing.
 
 A random length is a mixture: certify each length, then mix. Upper and chain bound are homogeneous in the probability of
 the length, so they are formed from the joint expectations P(length = l) e_n(l) without dividing by P(length = l).
+
+Where words are counted their number W is random even for a fixed number of tokens, and E[O_n | W] is not known, only
+e_n = E[O_n]. What holds then, for every w:
+
+* Upper: E[BP O_n-precision] <= E[BP; W < w] + max_{l >= w} (BP(l) / (M_n(l) + s)) (e_n + s P(W >= w)), a precision
+  being at most 1, and Hoelder over the orders.
+* Lower, one reference: E[BLEU] >= (e_h + s P(W > 0)) min_l (BP(l) / prod_n (M_n(l) + s) ^ w_n), l > 0 of positive
+  probability; with s = 0, l >= h.
+* Lower, s > 0: as above, with the expectations of log BP and log(M_n + s), given W > 0.
 """
 
 import math
@@ -18,34 +27,33 @@ import math
 import torch
 from torch import Tensor
 
-from bleugrad.core.lengths import Lengths, penalty_by_length
-from bleugrad.core.ngrams import Patterns
+from bleugrad.core.expected_statistics import ExpectedStatistics, ScoreOptions
+from bleugrad.core.lengths import Stopping, penalty_by_length
 from bleugrad.core.score import weighted_geometric_mean
 from bleugrad.core.sequences import References
 
 
 def certified_interval(
-    new_matches: Tensor,
-    lengths: Lengths,
-    references: References,
-    patterns: Patterns,
-    weights: tuple[float, ...],
-    smoothing: float,
+    statistics: ExpectedStatistics, references: References, options: ScoreOptions
 ) -> tuple[Tensor | None, Tensor]:
     """Lower (None where no certificate is known: several references without smoothing) and upper bound, (B,) each.
 
-    Args:
-        new_matches: (T, B, N), exact expected new matches completed at each position.
-        lengths: the length distribution that goes with them.
-        references: of each sentence.
-        patterns: their n-grams.
-        weights: of the orders.
-        smoothing: s.
-
-    O(B N T) time. Divisions are by totals clamped to 1 where they are 0, with the quotient then set to 0, and, in the
-    chord bound, by P(length = l) clamped to the smallest normal number.
+    From the exact expectations, whatever the method. O(B N T) time. Divisions are by totals clamped to 1 where they are
+    0, with the quotient then set to 0, and, in the chord bound, by probabilities clamped to the smallest normal number.
     """
-    joint = matches_by_length(new_matches, lengths)
+    new_matches = statistics.new_matches
+    if new_matches is None:
+        new_matches = statistics.windows.exact_matches(statistics.patterns)
+    if statistics.windows.opening is not None:
+        return _interval_of_words(new_matches.sum(0), statistics, references, options)
+    return _interval_by_length(new_matches, statistics, references, options)
+
+
+def _interval_by_length(
+    new_matches: Tensor, statistics: ExpectedStatistics, references: References, options: ScoreOptions
+) -> tuple[Tensor | None, Tensor]:
+    lengths, weights, smoothing = statistics.lengths, options.weights, options.smoothing
+    joint = matches_by_length(new_matches, statistics.windows.ending)
     totals = lengths.ngram_totals(len(weights))
     penalty = penalty_by_length(lengths, references)
     upper = penalty * _joint_geometric_mean(joint, totals, lengths.probs, weights, smoothing)
@@ -53,21 +61,74 @@ def certified_interval(
     if not references.several:
         lowers.append(penalty * _chain_bound(joint, totals, lengths.probs, weights, smoothing))
     if smoothing > 0:
-        most = torch.minimum(totals, patterns.clips.sum(2)[:, :, None].to(totals.dtype))
+        most = torch.minimum(totals, statistics.patterns.clips.sum(2)[:, :, None].to(totals.dtype))
         lowers.append(penalty * _chord_bound(joint, totals, most, lengths.probs, weights, smoothing))
     lower = torch.stack(lowers).amax(0).sum(1) if lowers else None
     return lower, upper.sum(1)
 
 
-def matches_by_length(new_matches: Tensor, lengths: Lengths) -> Tensor:
+def matches_by_length(new_matches: Tensor, ending: Stopping | None) -> Tensor:
     """Joint expectations E[O_n; length = l] for every possible length: (T, B, N) to (B, N, S)."""
-    if lengths.alive is None or lengths.stop is None:
+    if ending is None:
         return new_matches.sum(0).unsqueeze(2)
     batch, max_order = new_matches.shape[1:]
     reached = [new_matches.new_zeros(batch, max_order)]
-    for new, alive in zip(new_matches, lengths.alive, strict=True):
+    for new, alive in zip(new_matches, ending.alive, strict=True):
         reached.append(reached[-1] * alive[:, None] + new)
-    return torch.stack(reached, 2) * lengths.stop[:, None, :]
+    return torch.stack(reached, 2) * ending.stop[:, None, :]
+
+
+def _interval_of_words(
+    matches: Tensor, statistics: ExpectedStatistics, references: References, options: ScoreOptions
+) -> tuple[Tensor | None, Tensor]:
+    lengths, smoothing = statistics.lengths, options.smoothing
+    weights = matches.new_tensor(options.weights)
+    probs = lengths.probs.clamp(min=0)
+    totals = lengths.ngram_totals(len(options.weights))
+    penalty = penalty_by_length(lengths, references)
+    most = torch.minimum(totals.amax(2), statistics.patterns.clips.sum(2).to(totals.dtype))
+    upper = _upper_of_words(matches, probs, totals, penalty, options)
+    lowers = []
+    if not references.several:
+        lowers.append(_chain_bound_of_words(matches, probs, totals, penalty, options))
+    if smoothing > 0:
+        alive = probs[:, 1:].sum(1)
+        given = probs[:, 1:] / alive.clamp(min=torch.finfo(probs.dtype).tiny)[:, None]
+        share = matches / (most.clamp(min=1) * alive.clamp(min=torch.finfo(probs.dtype).tiny)[:, None])
+        log_s = math.log(smoothing)
+        logs = log_s + share.clamp(max=1) * ((most + smoothing).log() - log_s)
+        logs = logs - (given[:, None] * (totals[:, :, 1:] + smoothing).log()).sum(2)
+        support = lengths.support[:, 1:]
+        shortfall = (references.closest_lengths(support) - support).clamp(min=0)
+        log_penalty = -(given * shortfall / support).sum(1)
+        lowers.append(alive * (log_penalty + (logs * weights).sum(1)).exp())
+    return torch.stack(lowers).amax(0) if lowers else None, upper
+
+
+def _upper_of_words(matches: Tensor, probs: Tensor, totals: Tensor, penalty: Tensor, options: ScoreOptions) -> Tensor:
+    """prod_n (min_w (E[BP; W < w] + max_{l >= w} (BP / (M_n + s)) (e_n + s P(W >= w)))) ^ w_n, (B,)."""
+    smoothing = options.smoothing
+    possible = totals + smoothing > 0
+    worth = torch.where(possible, penalty[:, None] / torch.where(possible, totals + smoothing, 1), 0)
+    best = worth.flip(2).cummax(2).values.flip(2)
+    below = (probs * penalty).cumsum(1) - probs * penalty
+    above = probs.flip(1).cumsum(1).flip(1)
+    bounds = below[:, None] + best * (matches[..., None] + smoothing * above[:, None])
+    return weighted_geometric_mean(bounds.amin(2), options.weights)
+
+
+def _chain_bound_of_words(
+    matches: Tensor, probs: Tensor, totals: Tensor, penalty: Tensor, options: ScoreOptions
+) -> Tensor:
+    """(e_h + s P(W > 0)) min_l (BP(l) / prod_n (M_n(l) + s) ^ w_n), (B,)."""
+    highest = max(order for order, weight in enumerate(options.weights) if weight > 0)
+    scale = weighted_geometric_mean((totals + options.smoothing).transpose(1, 2), options.weights)
+    least = 1 if options.smoothing > 0 else highest + 1
+    size = torch.arange(probs.shape[1], device=probs.device)
+    used = (size >= least) & (probs > 0) & (scale > 0)
+    worth = torch.where(used, penalty / torch.where(scale > 0, scale, 1), torch.inf)
+    worst = torch.where(used.any(1), worth.amin(1), 0)
+    return worst * (matches[:, highest] + options.smoothing * probs[:, 1:].sum(1))
 
 
 def _joint_geometric_mean(

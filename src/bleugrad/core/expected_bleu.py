@@ -1,38 +1,18 @@
 """Expected BLEU of a model's output distributions: the differentiable quantity this package is for."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from bleugrad.core.arguments import (
-    LEVELS,
-    METHODS,
-    check_choice,
-    check_eos,
-    check_finite_rows,
-    check_logits,
-    check_mask,
-    check_nonnegative,
-    check_order,
-    check_weights,
-)
-from bleugrad.core.bound import bound_matches
+from bleugrad.core.arguments import check_eos, check_finite_rows, check_logits, check_mask
 from bleugrad.core.certificates import certified_interval
-from bleugrad.core.expected_matches import expected_matches
-from bleugrad.core.lengths import (
-    Lengths,
-    expected_brevity_penalty,
-    fixed_lengths,
-    pooled_brevity_penalty,
-    random_lengths,
-)
-from bleugrad.core.match_probabilities import match_probabilities
-from bleugrad.core.ngrams import Patterns, reference_patterns
+from bleugrad.core.counted import CountedReferences, count_references
+from bleugrad.core.expected_statistics import ScoreOptions, expected_statistics, score_expectation
+from bleugrad.core.match_probabilities import Gathered, match_probabilities
 from bleugrad.core.pooling import Pool
-from bleugrad.core.score import ExpectedBLEUResult, smoothed_precisions, weighted_geometric_mean
-from bleugrad.core.sequences import IdLists, References, close_up, prepare_references
+from bleugrad.core.score import ExpectedBLEUResult
+from bleugrad.core.sequences import IdLists
 
 
 def expected_bleu(
@@ -42,6 +22,7 @@ def expected_bleu(
     method: str = "exact",
     mask: Tensor | None = None,
     eos_id: int | None = None,
+    word_start: Tensor | None = None,
     max_order: int = 4,
     weights: Sequence[float] | None = None,
     smoothing: float = 1.0,
@@ -69,6 +50,8 @@ def expected_bleu(
         eos_id: makes the length random: the hypothesis is the tokens before the first EOS, or all of them if there is
             none. References are cut before their first EOS. The brevity penalty at corpus level is E[BP] of the summed
             lengths, exact for one reference each.
+        word_start: (V,) bool, tokens that open a word. Then words are counted: matches, totals, lengths and brevity
+            penalty are in words, exactly, while references stay token ids. See :func:`bleugrad.word_start_mask`.
         max_order: highest n-gram order N.
         weights: N non-negative numbers that sum to 1, uniform by default.
         smoothing: s, added to matches and totals of every order as in the paper (sacreBLEU's add-k leaves order 1
@@ -97,30 +80,31 @@ def expected_bleu(
     check_logits(logits)
     batch, steps, vocabulary = logits.shape
     check_mask(mask, batch, steps)
-    eos_id = check_eos(eos_id, vocabulary)
     options = ScoreOptions.checked(method, max_order, weights, smoothing, level)
-    prepared = prepare_references(
+    counted = count_references(
         references,
+        word_start,
         batch=batch,
         of="logits",
         device=logits.device,
         vocabulary=vocabulary,
-        eos_id=eos_id,
+        eos_id=check_eos(eos_id, vocabulary),
         ignore_index=ignore_index,
     )
     with torch.autocast(logits.device.type, enabled=False):
-        match_probs, _ = match_probabilities(logits, gather_columns(prepared, eos_id))
-        check_finite_rows(match_probs, mask)
-        return expected_result(match_probs, prepared, mask, eos_id, options)
+        gathered = match_probabilities(logits, counted.columns(), word_start=counted.word_start)
+        check_finite_rows(gathered.match_probs, mask)
+        return expected_result(gathered, counted, mask, options)
 
 
 def expected_result(
-    match_probs: Tensor, references: References, mask: Tensor | None, eos_id: int | None, options: "ScoreOptions"
+    gathered: Gathered, counted: CountedReferences, mask: Tensor | None, options: ScoreOptions
 ) -> ExpectedBLEUResult:
-    """The result from the probabilities (B, T, L or L + 1) of :func:`gather_columns`."""
-    statistics = expected_statistics(match_probs, references, mask, eos_id, options)
+    """The result from the probabilities of :meth:`CountedReferences.columns`."""
+    references = counted.units
+    statistics = expected_statistics(gathered, counted, mask, options)
     score = score_expectation(statistics, references, options, Pool())
-    lower, upper = certify(statistics, references, options)
+    lower, upper = certified_interval(statistics, references, options)
     lengths = statistics.lengths
     return ExpectedBLEUResult(
         value=score.value,
@@ -133,114 +117,3 @@ def expected_result(
         lower=lower,
         upper=upper,
     )
-
-
-@dataclass(frozen=True)
-class ScoreOptions:
-    """How statistics are counted and become a score, checked."""
-
-    method: str
-    max_order: int
-    weights: tuple[float, ...]
-    smoothing: float
-    level: str
-
-    @classmethod
-    def checked(
-        cls, method: str, max_order: int, weights: Sequence[float] | None, smoothing: float, level: str
-    ) -> "ScoreOptions":
-        """The options, or an error that names the wrong one."""
-        check_choice("method", method, METHODS)
-        check_choice("level", level, LEVELS)
-        max_order = check_order(max_order)
-        return cls(
-            method, max_order, check_weights(weights, max_order), check_nonnegative("smoothing", smoothing), level
-        )
-
-
-@dataclass(frozen=True)
-class ExpectedStatistics:
-    """What the score needs: ``matches`` and ``totals`` (B, N), lengths, and what certificates are made of."""
-
-    matches: Tensor
-    totals: Tensor
-    lengths: Lengths
-    patterns: Patterns
-    match_probs: Tensor
-    new_matches: Tensor | None
-
-
-@dataclass(frozen=True)
-class ExpectedScore:
-    """The value with its factors, of each sentence or pooled."""
-
-    value: Tensor
-    precisions: Tensor
-    brevity_penalty: Tensor
-
-
-def gather_columns(references: References, eos_id: int | None) -> Tensor:
-    """The token ids whose probabilities are needed: the references end to end, then EOS if the length is random."""
-    columns = references.ids.flatten(1)
-    return columns if eos_id is None else torch.nn.functional.pad(columns, (0, 1), value=eos_id)
-
-
-def expected_statistics(
-    match_probs: Tensor, references: References, mask: Tensor | None, eos_id: int | None, options: ScoreOptions
-) -> ExpectedStatistics:
-    """Expected statistics from the probabilities (B, T, L or L + 1) of :func:`gather_columns`."""
-    match_probs, limits = _close_up_positions(match_probs, mask)
-    if eos_id is None:
-        lengths = fixed_lengths(limits, match_probs.dtype)
-    else:
-        lengths = random_lengths(match_probs[..., -1], limits)
-        match_probs = match_probs[..., :-1]
-    match_probs = match_probs.transpose(0, 1).contiguous()
-    patterns = reference_patterns(references, options.max_order)
-    totals = (lengths.ngram_totals(options.max_order) * lengths.probs[:, None, :]).sum(2)
-    if options.method == "exact":
-        new_matches = expected_matches(match_probs, patterns, lengths.alive)
-        return ExpectedStatistics(new_matches.sum(0), totals, lengths, patterns, match_probs, new_matches)
-    renormalised = match_probs
-    if lengths.alive is not None:
-        alive, eps = lengths.alive[..., None], torch.finfo(match_probs.dtype).eps
-        renormalised = torch.where(alive > eps, match_probs / alive.clamp(min=eps), 0)
-    matches = bound_matches(renormalised, patterns, lengths.survival)
-    return ExpectedStatistics(matches, totals, lengths, patterns, match_probs, None)
-
-
-def score_expectation(
-    statistics: ExpectedStatistics, references: References, options: ScoreOptions, pool: Pool
-) -> ExpectedScore:
-    """Precisions, brevity penalty and value of expected statistics, pooled at corpus level."""
-    matches, totals, lengths = statistics.matches, statistics.totals, statistics.lengths
-    if options.level == "sentence":
-        penalty = expected_brevity_penalty(lengths, references)
-    else:
-        matches, totals = pool.sum(torch.stack([matches.sum(0), totals.sum(0)]))
-        penalty = pooled_brevity_penalty(lengths, references, pool)
-    precisions = smoothed_precisions(matches, totals, options.smoothing)
-    return ExpectedScore(penalty * weighted_geometric_mean(precisions, options.weights), precisions, penalty)
-
-
-def certify(
-    statistics: ExpectedStatistics, references: References, options: ScoreOptions
-) -> tuple[Tensor | None, Tensor]:
-    """The certified interval of each sentence, from the exact expectations whatever the method is."""
-    new_matches = statistics.new_matches
-    if new_matches is None:
-        new_matches = expected_matches(statistics.match_probs, statistics.patterns, statistics.lengths.alive)
-    return certified_interval(
-        new_matches, statistics.lengths, references, statistics.patterns, options.weights, options.smoothing
-    )
-
-
-def _close_up_positions(match_probs: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Move the counted positions of (B, T, L) to the front, 0 after them; also their number (B,)."""
-    batch, steps, columns = match_probs.shape
-    if mask is None:
-        return match_probs, torch.full((batch,), steps, device=match_probs.device)
-    order, limits = close_up(torch.arange(steps, device=mask.device).expand(batch, steps), mask)
-    closed = match_probs.gather(1, order[..., None].expand(batch, steps, columns))
-    within = torch.arange(steps, device=mask.device) < limits[:, None]
-    return torch.where(within[..., None], closed, 0), limits

@@ -6,10 +6,12 @@ import torch
 from torch import Tensor
 
 from bleugrad.core.arguments import check_eos, check_finite_rows, check_mask, check_projection
-from bleugrad.core.expected_bleu import ScoreOptions, expected_result, gather_columns
+from bleugrad.core.counted import count_references
+from bleugrad.core.expected_bleu import expected_result
+from bleugrad.core.expected_statistics import ScoreOptions
 from bleugrad.core.linear_match_probabilities import linear_match_probabilities
 from bleugrad.core.score import ExpectedBLEUResult
-from bleugrad.core.sequences import IdLists, prepare_references
+from bleugrad.core.sequences import IdLists
 
 
 def linear_expected_bleu(
@@ -21,6 +23,7 @@ def linear_expected_bleu(
     method: str = "exact",
     mask: Tensor | None = None,
     eos_id: int | None = None,
+    word_start: Tensor | None = None,
     max_order: int = 4,
     weights: Sequence[float] | None = None,
     smoothing: float = 1.0,
@@ -41,6 +44,7 @@ def linear_expected_bleu(
         method: "exact" or "bound".
         mask: (B, T) bool, True where a position counts.
         eos_id: makes the length random.
+        word_start: (V,) bool, tokens that open a word; then words are counted.
         max_order: highest n-gram order N.
         weights: N non-negative numbers that sum to 1, uniform by default.
         smoothing: added to matches and totals of every order.
@@ -60,18 +64,18 @@ def linear_expected_bleu(
     batch, steps, _ = hidden.shape
     vocabulary = weight.shape[0]
     check_mask(mask, batch, steps)
-    eos_id = check_eos(eos_id, vocabulary)
     options = ScoreOptions.checked(method, max_order, weights, smoothing, level)
-    prepared = prepare_references(
+    counted = count_references(
         references,
+        word_start,
         batch=batch,
         of="hidden",
         device=hidden.device,
         vocabulary=vocabulary,
-        eos_id=eos_id,
+        eos_id=check_eos(eos_id, vocabulary),
         ignore_index=ignore_index,
     )
     with torch.autocast(hidden.device.type, enabled=False):
-        match_probs, _ = linear_match_probabilities(hidden, weight, bias, gather_columns(prepared, eos_id))
-        check_finite_rows(match_probs, mask, "hidden @ weight.T")
-        return expected_result(match_probs, prepared, mask, eos_id, options)
+        gathered = linear_match_probabilities(hidden, weight, bias, counted.columns(), word_start=counted.word_start)
+        check_finite_rows(gathered.match_probs, mask, "hidden @ weight.T")
+        return expected_result(gathered, counted, mask, options)

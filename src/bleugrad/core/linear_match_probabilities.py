@@ -8,18 +8,26 @@ four products of the size of the projection, or two when the projection is froze
 """
 
 from collections.abc import Iterator
-from typing import Optional, cast
+from typing import Optional
 
 import torch
 from torch import Tensor
+
+from bleugrad.core.match_probabilities import Gathered, RowGradient, compute_dtype
+from bleugrad.core.operators import outside_autocast, refuse_double_backward
 
 LEAST_ROWS = 64
 """Rows of a chunk, unless the hidden states of the batch are larger than a chunk's logits then are."""
 
 
 def linear_match_probabilities(
-    hidden: Tensor, weight: Tensor, bias: Tensor | None, ids: Tensor, targets: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    ids: Tensor,
+    targets: Tensor | None = None,
+    word_start: Tensor | None = None,
+) -> Gathered:
     """What :func:`match_probabilities` gives for ``logits = hidden @ weight.T + bias``, in chunks of rows. Exact.
 
     Args:
@@ -28,45 +36,53 @@ def linear_match_probabilities(
         bias: (V,), or None.
         ids: (B, L), within 0..V-1.
         targets: (B, T), one more token for each position, whose log-probability is wanted.
-
-    Returns:
-        The probabilities (B, T, L), and the log-probabilities of ``targets``, (B, T), or an empty tensor.
+        word_start: (V,) bool, tokens whose summed probability is wanted at each position.
 
     O(B T V H) time. Beyond the inputs' gradients, memory for one chunk of logits, no larger than the hidden states or
-    64 rows, and one more tensor of the hidden states' size.
+    64 rows, and one more tensor of the hidden states' size. With ``word_start`` the gradient of the hidden states needs
+    the probabilities again as well, so a frozen projection costs three products instead of two.
     """
-    needs_grad = torch.is_grad_enabled() and hidden.requires_grad
-    outputs = _linear_match_probabilities(hidden, weight, bias, ids, targets, needs_grad)
-    matched, log_probs, _, _ = cast(tuple[Tensor, Tensor, Tensor, Tensor], outputs)
-    return matched, log_probs
+    mean_weight = torch.is_grad_enabled() and hidden.requires_grad and word_start is None
+    outputs = _linear_match_probabilities(hidden, weight, bias, ids, targets, word_start, mean_weight)
+    return Gathered(*outputs[:3])
 
 
 @torch.library.custom_op("bleugrad::linear_match_probabilities", mutates_args=())
 def _linear_match_probabilities(
-    hidden: Tensor, weight: Tensor, bias: Optional[Tensor], ids: Tensor, targets: Optional[Tensor], mean_weight: bool
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Optional[Tensor],
+    ids: Tensor,
+    targets: Optional[Tensor],
+    word_start: Optional[Tensor],
+    mean_weight: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     batch, steps, width = hidden.shape
-    rows, dtype = batch * steps, _compute_dtype(hidden)
+    rows, dtype = batch * steps, compute_dtype(hidden)
     matched = hidden.new_empty(rows, ids.shape[1], dtype=dtype)
-    log_probs = hidden.new_empty(0 if targets is None else rows, dtype=dtype)
-    expected_weight = hidden.new_empty(rows if mean_weight else 0, width, dtype=dtype)
-    log_normaliser = hidden.new_empty(rows, dtype=dtype)
+    log_probs = matched.new_empty(0 if targets is None else rows)
+    opening = matched.new_empty(0 if word_start is None else rows)
+    expected_weight = matched.new_empty(rows if mean_weight else 0, width)
+    log_normaliser = matched.new_empty(rows)
     sentence = torch.arange(batch, device=hidden.device).repeat_interleave(steps)
     for part, logits in _logit_chunks(hidden, weight, bias):
         peak = logits.amax(1, keepdim=True)
         if targets is not None:
-            picked = logits.gather(1, targets.reshape(-1)[part, None])
+            log_probs[part] = logits.gather(1, targets.reshape(-1)[part, None]).squeeze(1)
         exponentials = logits.sub_(peak).exp_()
         normaliser = exponentials.sum(1, keepdim=True)
         log_normaliser[part] = (peak + normaliser.log()).squeeze(1)
         matched[part] = exponentials.gather(1, ids[sentence[part]]) / normaliser
-        if targets is not None:
-            log_probs[part] = picked.squeeze(1) - log_normaliser[part]
+        if word_start is not None:
+            opening[part] = torch.mv(exponentials, word_start.to(dtype)) / normaliser.squeeze(1)
         if mean_weight:
             expected_weight[part] = torch.mm(exponentials.to(weight.dtype), weight).to(dtype) / normaliser
+    if targets is not None:
+        log_probs -= log_normaliser
     return (
-        matched.view(batch, steps, -1),
+        matched.view(batch, steps, ids.shape[1]),
         log_probs if targets is None else log_probs.view(batch, steps),
+        opening if word_start is None else opening.view(batch, steps),
         expected_weight,
         log_normaliser,
     )
@@ -76,7 +92,9 @@ def _linear_match_probabilities(
 def _linear_match_probabilities_backward(
     grad_matched: Tensor,
     grad_log_probs: Optional[Tensor],
+    grad_opening: Optional[Tensor],
     matched: Tensor,
+    opening: Tensor,
     expected_weight: Tensor,
     log_normaliser: Tensor,
     hidden: Tensor,
@@ -84,39 +102,50 @@ def _linear_match_probabilities_backward(
     bias: Optional[Tensor],
     ids: Tensor,
     targets: Optional[Tensor],
+    word_start: Optional[Tensor],
     needs: list[bool],
 ) -> tuple[Tensor, Tensor, Tensor]:
-    pull = grad_matched * matched  # the gradient of the gathered log-probabilities, (B, T, L)
-    broken = pull.sum(-1).isnan()  # rows without a softmax, which do not count
-    pull = torch.where(broken[..., None], 0, pull)
-    total, own = pull.sum(-1).view(-1), None
-    if targets is not None and grad_log_probs is not None:
-        own = torch.where(broken, 0, grad_log_probs).view(-1)
-        total = total + own
-    sparse = _SparseGradient(pull, ids, own, targets)
+    row = RowGradient.of(grad_matched, matched, grad_log_probs, grad_opening, opening)
+    row = row._replace(
+        scale=row.scale.reshape(-1), opening_scale=None if grad_opening is None else grad_opening.reshape(-1)
+    )
+    broken = row.broken.view(-1, 1)
     grad_hidden, grad_weight, grad_bias = hidden.new_empty(0), weight.new_empty(0), weight.new_empty(0)
+    known = expected_weight.shape[0] > 0
+    if needs[1] or needs[2] or (needs[0] and not known):
+        again = [needs[0] and not known, needs[1], needs[2]]
+        grad_hidden, grad_weight, grad_bias = _dense_gradient(
+            hidden, weight, bias, log_normaliser, row, word_start, again
+        )
+    if needs[0] and known:
+        grad_hidden = expected_weight * row.scale[:, None]
+    sparse = _SparseGradient(row, ids, targets)
     if needs[0]:
-        dense = torch.where(broken.view(-1, 1), 0, expected_weight * -total[:, None])
-        grad_hidden = sparse.add_to_hidden(dense, weight).to(hidden.dtype).view(hidden.shape)
+        grad_hidden = sparse.add_to_hidden(torch.where(broken, 0, grad_hidden), weight)
+        grad_hidden = grad_hidden.to(hidden.dtype).view(hidden.shape)
     if needs[1] or needs[2]:
-        scale = torch.where(broken.view(-1), 0, -total)
-        grad_weight, grad_bias = _dense_projection_gradient(hidden, weight, bias, log_normaliser, scale, needs)
         grad_weight, grad_bias = sparse.add_to_projection(grad_weight, grad_bias, hidden)
-        grad_weight, grad_bias = grad_weight.to(weight.dtype), grad_bias.to(weight.dtype)
-    return grad_hidden, grad_weight, grad_bias
+    return grad_hidden, grad_weight.to(weight.dtype), grad_bias.to(weight.dtype)
 
 
 @_linear_match_probabilities.register_fake
 def _(
-    hidden: Tensor, weight: Tensor, bias: Optional[Tensor], ids: Tensor, targets: Optional[Tensor], mean_weight: bool
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Optional[Tensor],
+    ids: Tensor,
+    targets: Optional[Tensor],
+    word_start: Optional[Tensor],
+    mean_weight: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     batch, steps, width = hidden.shape
-    rows, dtype = batch * steps, _compute_dtype(hidden)
+    matched = hidden.new_empty(batch, steps, ids.shape[1], dtype=compute_dtype(hidden))
     return (
-        hidden.new_empty(batch, steps, ids.shape[1], dtype=dtype),
-        hidden.new_empty(0 if targets is None else (batch, steps), dtype=dtype),
-        hidden.new_empty(rows if mean_weight else 0, width, dtype=dtype),
-        hidden.new_empty(rows, dtype=dtype),
+        matched,
+        matched.new_empty(0 if targets is None else (batch, steps)),
+        matched.new_empty(0 if word_start is None else (batch, steps)),
+        matched.new_empty(batch * steps if mean_weight else 0, width),
+        matched.new_empty(batch * steps),
     )
 
 
@@ -124,7 +153,9 @@ def _(
 def _(
     grad_matched: Tensor,
     grad_log_probs: Optional[Tensor],
+    grad_opening: Optional[Tensor],
     matched: Tensor,
+    opening: Tensor,
     expected_weight: Tensor,
     log_normaliser: Tensor,
     hidden: Tensor,
@@ -132,6 +163,7 @@ def _(
     bias: Optional[Tensor],
     ids: Tensor,
     targets: Optional[Tensor],
+    word_start: Optional[Tensor],
     needs: list[bool],
 ) -> tuple[Tensor, Tensor, Tensor]:
     return (
@@ -142,36 +174,44 @@ def _(
 
 
 def _save_for_backward(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
-    hidden, weight, bias, ids, targets, _ = inputs
-    matched, _, expected_weight, log_normaliser = output
+    matched, _, opening, expected_weight, log_normaliser = output
     ctx.set_materialize_grads(False)
-    ctx.save_for_backward(matched, expected_weight, log_normaliser, hidden, weight, bias, ids, targets)
+    ctx.save_for_backward(matched, opening, expected_weight, log_normaliser, *inputs[:-1])
 
 
-def _backward(ctx, grad_matched, grad_log_probs, _grad_expected_weight, _grad_log_normaliser):  # type: ignore[no-untyped-def]
-    matched = ctx.saved_tensors[0]
-    if grad_matched is None:
-        grad_matched = torch.zeros_like(matched)
+def _backward(ctx, grad_matched, grad_log_probs, grad_opening, _grad_expected_weight, _grad_log_normaliser):  # type: ignore[no-untyped-def]
+    saved = ctx.saved_tensors
+    matched, *_, targets, word_start = saved
     needs = list(ctx.needs_input_grad[:3])
-    grads = _linear_match_probabilities_backward(grad_matched, grad_log_probs, *ctx.saved_tensors, needs)
+    with outside_autocast(matched):
+        grads = _linear_match_probabilities_backward(
+            torch.zeros_like(matched) if grad_matched is None else grad_matched,
+            grad_log_probs if targets is not None else None,
+            grad_opening if word_start is not None else None,
+            *saved,
+            needs,
+        )
     kept = [grad if needed else None for grad, needed in zip(grads, needs, strict=True)]
-    return *kept, None, None, None
+    return *kept, None, None, None, None
 
 
 _linear_match_probabilities.register_autograd(_backward, setup_context=_save_for_backward)
+refuse_double_backward(_linear_match_probabilities_backward)
 
 
 class _SparseGradient:
-    """The part of the logits' gradient at single tokens: ``pull`` (B, T, L) at ``ids``, ``own`` at ``targets``."""
+    """The part of the logits' gradient at single tokens."""
 
-    def __init__(self, pull: Tensor, ids: Tensor, own: Tensor | None, targets: Tensor | None) -> None:
-        self.pull, self.ids, self.own = pull, ids, own
+    def __init__(self, row: RowGradient, ids: Tensor, targets: Tensor | None) -> None:
+        self.ids, self.broken = ids, row.broken
+        self.pull = torch.where(row.broken[..., None], 0, row.pull)
+        self.own = None if row.own is None else torch.where(row.broken, 0, row.own).view(-1)
         self.targets = None if targets is None else targets.reshape(-1)
 
     def add_to_hidden(self, grad: Tensor, weight: Tensor) -> Tensor:
         """Add it times the weight to the gradient (B T, H) of the hidden states."""
         batch, steps, _ = self.pull.shape
-        grad.view(batch, steps, -1).baddbmm_(self.pull, weight[self.ids].to(grad.dtype))
+        grad.view(batch, steps, weight.shape[1]).baddbmm_(self.pull, weight[self.ids].to(grad.dtype))
         if self.own is not None and self.targets is not None:
             grad.addcmul_(self.own[:, None], weight[self.targets].to(grad.dtype))
         return grad
@@ -180,7 +220,7 @@ class _SparseGradient:
         """Add it to the gradients of weight and bias, those of them that are not empty."""
         columns = self.ids.reshape(-1)
         if grad_weight.numel():
-            states = hidden.to(grad_weight.dtype)
+            states = torch.where(self.broken[..., None], 0, hidden.to(grad_weight.dtype))
             grad_weight.index_add_(0, columns, torch.bmm(self.pull.transpose(1, 2), states).flatten(0, 1))
             if self.own is not None and self.targets is not None:
                 grad_weight.index_add_(0, self.targets, states.flatten(0, 1) * self.own[:, None])
@@ -191,28 +231,37 @@ class _SparseGradient:
         return grad_weight, grad_bias
 
 
-def _dense_projection_gradient(
-    hidden: Tensor, weight: Tensor, bias: Tensor | None, log_normaliser: Tensor, scale: Tensor, needs: list[bool]
-) -> tuple[Tensor, Tensor]:
-    """sum_t scale_t p[t] h_t^T and sum_t scale_t p[t]; rows of scale 0 are left out, also where p is NaN."""
-    dtype = _compute_dtype(hidden)
+def _dense_gradient(
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    log_normaliser: Tensor,
+    row: RowGradient,
+    word_start: Tensor | None,
+    needs: list[bool],
+) -> tuple[Tensor, Tensor, Tensor]:
+    """What the dense part of the logits' gradient gives hidden states (B T, H), weight and bias, or empty tensors."""
+    dtype = compute_dtype(hidden)
+    states = hidden.reshape(-1, hidden.shape[2])
+    grad_hidden = hidden.new_zeros(states.shape if needs[0] else 0, dtype=dtype)
     grad_weight = hidden.new_zeros(weight.shape if needs[1] else 0, dtype=dtype)
     grad_bias = hidden.new_zeros(weight.shape[0] if needs[2] else 0, dtype=dtype)
-    states = hidden.reshape(-1, hidden.shape[2])
+    broken = row.broken.view(-1)
     for part, logits in _logit_chunks(hidden, weight, bias):
-        probs = logits.sub_(log_normaliser[part, None]).exp_()
-        unused = (scale[part] == 0)[:, None]
-        if not log_normaliser[part].isfinite().all():
-            probs.masked_fill_(unused, 0)
+        grad_logits = logits.sub_(log_normaliser[part, None]).exp_()
+        if word_start is None:
+            grad_logits *= row.scale[part, None]
+        else:
+            grad_logits *= row.factors((part,), word_start)
+        if broken[part].any():
+            grad_logits.masked_fill_(broken[part, None], 0)
+        if needs[0]:
+            grad_hidden[part] = torch.mm(grad_logits.to(weight.dtype), weight).to(dtype)
         if needs[1]:
-            grad_weight.addmm_(probs.t(), torch.where(unused, 0, states[part].to(dtype) * scale[part, None]))
+            grad_weight.addmm_(grad_logits.t(), torch.where(broken[part, None], 0, states[part]).to(dtype))
         if needs[2]:
-            grad_bias.addmv_(probs.t(), scale[part])
-    return grad_weight, grad_bias
-
-
-def _compute_dtype(hidden: Tensor) -> torch.dtype:
-    return hidden.dtype if hidden.dtype == torch.float64 else torch.float32
+            grad_bias += grad_logits.sum(0)
+    return grad_hidden, grad_weight, grad_bias
 
 
 def _logit_chunks(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Iterator[tuple[slice, Tensor]]:
@@ -220,7 +269,7 @@ def _logit_chunks(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Iterat
     states = hidden.reshape(-1, hidden.shape[2])
     rows, vocabulary = states.shape[0], weight.shape[0]
     height = min(rows, max(LEAST_ROWS, states.numel() // max(1, vocabulary)))
-    dtype = _compute_dtype(hidden)
+    dtype = compute_dtype(hidden)
     buffer = hidden.new_empty(height, vocabulary, dtype=weight.dtype)
     for first in range(0, rows, max(1, height)):
         part = slice(first, min(first + height, rows))

@@ -7,11 +7,12 @@ backward pass work in blocks of rows instead and form the softmax again.
 """
 
 from collections.abc import Iterator
-from typing import Any, Optional, cast
+from typing import Any, NamedTuple, Optional
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from bleugrad.core.operators import outside_autocast, refuse_double_backward, save_inputs
 
 ROW_BLOCK_ELEMENTS = {"cpu": 2**18}
 """How many logits a block of rows holds: what fits a CPU core's cache, or ``ROW_BLOCK_DEFAULT`` on other devices."""
@@ -22,7 +23,17 @@ SAFE_PROBABILITY = 1e-30
 """Below this a probability's logarithm is not taken of the rounded probability but from the logits."""
 
 
-def match_probabilities(logits: Tensor, ids: Tensor, targets: Tensor | None = None) -> tuple[Tensor, Tensor]:
+class Gathered(NamedTuple):
+    """``match_probs`` (B, T, L); ``target_log_probs`` and ``opening`` (B, T) if asked for, else empty."""
+
+    match_probs: Tensor
+    target_log_probs: Tensor
+    opening: Tensor
+
+
+def match_probabilities(
+    logits: Tensor, ids: Tensor, targets: Tensor | None = None, word_start: Tensor | None = None
+) -> Gathered:
     """Probabilities of the tokens ``ids`` of each sentence at each of its positions. Exact, with an exact gradient.
 
     ``G[b, t, j] = exp(logits[b, t, ids[b, j]] - logsumexp(logits[b, t]))``, in float32, or float64 for float64 logits.
@@ -32,106 +43,226 @@ def match_probabilities(logits: Tensor, ids: Tensor, targets: Tensor | None = No
         logits: (B, T, V).
         ids: (B, L), within 0..V-1.
         targets: (B, T), one more token for each position, whose log-probability is wanted (for cross-entropy).
-
-    Returns:
-        G, (B, T, L), and the log-probabilities of ``targets``, (B, T), or an empty tensor.
+        word_start: (V,) bool, tokens whose summed probability is wanted at each position (those that open a word).
 
     O(B T V) time; beyond G one tensor of the logits' size, which the backward pass returns as their gradient. Double
     backward is not supported and says so.
     """
     whole = logits.dtype in (torch.float32, torch.float64) and not torch.compiler.is_compiling()
     if whole and torch.is_grad_enabled() and logits.requires_grad:
-        gathered = _KeptSoftmax.apply(logits, ids, targets)  # type: ignore[no-untyped-call]
-    else:
-        gathered = _match_probabilities(logits, ids, targets)
-    return cast(tuple[Tensor, Tensor], gathered)
+        return Gathered(*_KeptSoftmax.apply(logits, ids, targets, word_start))  # type: ignore[no-untyped-call]
+    return Gathered(*_match_probabilities(logits, ids, targets, word_start))
 
 
 class _KeptSoftmax(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, logits: Tensor, ids: Tensor, targets: Tensor | None) -> tuple[Tensor, Tensor]:
-        probs = logits.softmax(-1)
+    def forward(
+        ctx: Any, logits: Tensor, ids: Tensor, targets: Tensor | None, word_start: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        if word_start is None:
+            probs, opening = logits.softmax(-1), logits.new_empty(0)
+        else:
+            probs, opening = torch.empty_like(logits), logits.new_empty(logits.shape[:2])
+            starts = word_start.to(logits.dtype)
+            for rows in _row_blocks(logits.shape, logits.device):
+                torch.softmax(logits[rows], -1, out=probs[rows])
+                torch.mv(probs[rows], starts, out=opening[rows])
         matched = probs.gather(2, ids[:, None, :].expand(*logits.shape[:2], -1))
         log_probs = matched.new_empty(0) if targets is None else _target_log_probs(logits, probs, targets)
-        ctx.save_for_backward(logits, ids, targets, matched)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(logits, ids, targets, word_start, matched, opening)
         ctx.probs = probs
-        return matched, log_probs
+        return matched, log_probs, opening
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad_matched: Tensor, grad_log_probs: Tensor) -> tuple[Tensor, None, None]:
-        logits, ids, targets, matched = ctx.saved_tensors
+    def backward(
+        ctx: Any, grad_matched: Tensor | None, grad_log_probs: Tensor | None, grad_opening: Tensor | None
+    ) -> tuple[Tensor, None, None, None]:
+        logits, ids, targets, word_start, matched, opening = ctx.saved_tensors
+        grad_matched = torch.zeros_like(matched) if grad_matched is None else grad_matched
         grad, ctx.probs = ctx.probs, None
-        if grad is None:
-            return _match_probabilities_backward(grad_matched, grad_log_probs, logits, ids, targets), None, None
-        _scale_and_scatter(grad, grad_matched, matched, grad_log_probs, ids, targets)
-        return grad, None, None
+        if grad is None or torch.is_grad_enabled():
+            grad = _match_probabilities_backward(
+                grad_matched, grad_log_probs, grad_opening, logits, ids, targets, word_start
+            )
+            return grad, None, None, None
+        with outside_autocast(logits):
+            row = RowGradient.of(grad_matched, matched, grad_log_probs, grad_opening, opening)
+            if grad_opening is None:
+                grad.mul_(row.scale[..., None])
+            else:
+                for rows in _row_blocks(logits.shape, logits.device):
+                    grad[rows].mul_(row.factors(rows, word_start))
+            row.add_sparse(grad, ids, targets)
+        return grad, None, None, None
+
+
+class RowGradient(NamedTuple):
+    """The gradient of rows of logits: p[t, v] * (scale_t + opening_scale_t * word_start_v), plus a sparse part.
+
+    ``pull`` (..., T, L) is the gradient of the gathered log-probabilities, ``own`` (..., T) that of the targets'. Rows
+    without a softmax (NaN among their logits) have passed the checks only if they do not count: they are ``broken``,
+    and their gradient is 0.
+    """
+
+    scale: Tensor
+    opening_scale: Tensor | None
+    pull: Tensor
+    own: Tensor | None
+    broken: Tensor
+
+    @classmethod
+    def of(
+        cls,
+        grad_matched: Tensor,
+        matched: Tensor,
+        grad_log_probs: Tensor | None,
+        grad_opening: Tensor | None,
+        opening: Tensor,
+    ) -> "RowGradient":
+        """From the cotangents of what was gathered."""
+        pull = grad_matched * matched
+        total = pull.sum(-1)
+        if grad_log_probs is not None:
+            total = total + grad_log_probs
+        if grad_opening is not None:
+            total = total + grad_opening * opening
+        broken = total.isnan()
+        if pull.shape[-1] == 0:  # a broken row shows nowhere; its gradient is that of a row nothing depends on
+            broken = broken | (total == 0)
+        return cls(-total, grad_opening, pull, grad_log_probs, broken)
+
+    def factors(self, rows: tuple[int, slice] | tuple[slice], word_start: Tensor) -> Tensor:
+        """scale_t + opening_scale_t * word_start_v for some rows: (rows, V)."""
+        scale = self.scale[rows][:, None]
+        if self.opening_scale is None:
+            return scale
+        starts = word_start.to(scale.dtype)[None]
+        return torch.addmm(scale.expand(-1, starts.shape[1]), self.opening_scale[rows][:, None], starts)
+
+    def add_sparse(self, grad: Tensor, ids: Tensor, targets: Tensor | None) -> None:
+        """Add the sparse part, and clear the broken rows: (..., T, V) in place."""
+        grad.scatter_add_(-1, ids.unsqueeze(-2).expand_as(self.pull), self.pull)
+        if targets is not None and self.own is not None:
+            grad.scatter_add_(-1, targets[..., None], self.own[..., None])
+        if self.broken.any():
+            grad.masked_fill_(self.broken[..., None], 0)
 
 
 @torch.library.custom_op("bleugrad::match_probabilities", mutates_args=())
-def _match_probabilities(logits: Tensor, ids: Tensor, targets: Optional[Tensor]) -> tuple[Tensor, Tensor]:
+def _match_probabilities(
+    logits: Tensor, ids: Tensor, targets: Optional[Tensor], word_start: Optional[Tensor]
+) -> tuple[Tensor, Tensor, Tensor]:
     batch, steps, _ = logits.shape
-    matched = logits.new_empty(batch, steps, ids.shape[1], dtype=_compute_dtype(logits))
+    matched = logits.new_empty(batch, steps, ids.shape[1], dtype=compute_dtype(logits))
     log_probs = matched.new_empty(0 if targets is None else (batch, steps))
-    for sentence, rows, probs in _softmax_blocks(logits):
-        torch.index_select(probs, 1, ids[sentence], out=matched[sentence, rows])
+    opening = matched.new_empty(0 if word_start is None else (batch, steps))
+    for rows, probs in _softmax_blocks(logits):
+        torch.index_select(probs, 1, ids[rows[0]], out=matched[rows])
         if targets is not None:
-            log_probs[sentence, rows] = _target_log_probs(logits[sentence, rows], probs, targets[sentence, rows])
-    return matched, log_probs
+            log_probs[rows] = _target_log_probs(logits[rows], probs, targets[rows])
+        if word_start is not None:
+            opening[rows] = torch.mv(probs, word_start.to(probs.dtype))
+    return matched, log_probs, opening
 
 
 @torch.library.custom_op("bleugrad::match_probabilities_backward", mutates_args=())
 def _match_probabilities_backward(
-    grad_matched: Tensor, grad_log_probs: Tensor, logits: Tensor, ids: Tensor, targets: Optional[Tensor]
+    grad_matched: Tensor,
+    grad_log_probs: Optional[Tensor],
+    grad_opening: Optional[Tensor],
+    logits: Tensor,
+    ids: Tensor,
+    targets: Optional[Tensor],
+    word_start: Optional[Tensor],
 ) -> Tensor:
     grad = torch.empty_like(logits)
-    for sentence, rows, probs in _softmax_blocks(logits):
-        matched = probs[:, ids[sentence]]
-        own = None if targets is None else targets[sentence, rows]
-        grad_own = grad_log_probs if targets is None else grad_log_probs[sentence, rows]
-        _scale_and_scatter(probs, grad_matched[sentence, rows], matched, grad_own, ids[sentence], own)
-        grad[sentence, rows] = probs
+    whole = (slice(None),)
+    for rows, probs in _softmax_blocks(logits):
+        opening = probs.new_empty(0) if word_start is None else torch.mv(probs, word_start.to(probs.dtype))
+        row = RowGradient.of(
+            grad_matched[rows],
+            probs[:, ids[rows[0]]],
+            None if grad_log_probs is None else grad_log_probs[rows],
+            None if grad_opening is None else grad_opening[rows],
+            opening,
+        )
+        probs.mul_(row.scale[:, None] if word_start is None else row.factors(whole, word_start))
+        row.add_sparse(probs, ids[rows[0]], None if targets is None else targets[rows])
+        grad[rows] = probs
     return grad
 
 
 @_match_probabilities.register_fake
-def _(logits: Tensor, ids: Tensor, targets: Optional[Tensor]) -> tuple[Tensor, Tensor]:
-    matched = logits.new_empty(*logits.shape[:2], ids.shape[1], dtype=_compute_dtype(logits))
-    return matched, matched.new_empty(0 if targets is None else logits.shape[:2])
+def _(
+    logits: Tensor, ids: Tensor, targets: Optional[Tensor], word_start: Optional[Tensor]
+) -> tuple[Tensor, Tensor, Tensor]:
+    matched = logits.new_empty(*logits.shape[:2], ids.shape[1], dtype=compute_dtype(logits))
+    rows = logits.shape[:2]
+    return (
+        matched,
+        matched.new_empty(0 if targets is None else rows),
+        matched.new_empty(0 if word_start is None else rows),
+    )
 
 
 @_match_probabilities_backward.register_fake
-def _(grad_matched: Tensor, grad_log_probs: Tensor, logits: Tensor, ids: Tensor, targets: Optional[Tensor]) -> Tensor:
+def _(
+    grad_matched: Tensor,
+    grad_log_probs: Optional[Tensor],
+    grad_opening: Optional[Tensor],
+    logits: Tensor,
+    ids: Tensor,
+    targets: Optional[Tensor],
+    word_start: Optional[Tensor],
+) -> Tensor:
     return torch.empty_like(logits)
 
 
 def _save_for_backward(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
-    ctx.save_for_backward(*inputs)
+    ctx.set_materialize_grads(False)
+    save_inputs(ctx, inputs, output)
 
 
-def _backward(ctx, grad_matched, grad_log_probs):  # type: ignore[no-untyped-def]
-    return _match_probabilities_backward(grad_matched, grad_log_probs, *ctx.saved_tensors), None, None
+def _backward(ctx, grad_matched, grad_log_probs, grad_opening):  # type: ignore[no-untyped-def]
+    saved = ctx.saved_tensors
+    logits, ids, targets, word_start = saved
+    if grad_matched is None:
+        grad_matched = logits.new_zeros(*logits.shape[:2], ids.shape[1], dtype=compute_dtype(logits))
+    own = grad_log_probs if targets is not None else None
+    opened = grad_opening if word_start is not None else None
+    with outside_autocast(logits):
+        return _match_probabilities_backward(grad_matched, own, opened, *saved), None, None, None
 
 
 _match_probabilities.register_autograd(_backward, setup_context=_save_for_backward)
+refuse_double_backward(_match_probabilities_backward)
 
 
-def _compute_dtype(logits: Tensor) -> torch.dtype:
+def compute_dtype(logits: Tensor) -> torch.dtype:
+    """The type probabilities are computed in."""
     return logits.dtype if logits.dtype == torch.float64 else torch.float32
 
 
-def _softmax_blocks(logits: Tensor) -> Iterator[tuple[int, slice, Tensor]]:
-    """The softmax of a few rows of one sentence at a time: (sentence, rows, probabilities in a buffer used again)."""
-    batch, steps, vocabulary = logits.shape
-    height = max(1, ROW_BLOCK_ELEMENTS.get(logits.device.type, ROW_BLOCK_DEFAULT) // vocabulary)
-    dtype = _compute_dtype(logits)
-    buffer = logits.new_empty(min(height, steps), vocabulary, dtype=dtype)
+def _row_blocks(shape: torch.Size, device: torch.device) -> Iterator[tuple[int, slice]]:
+    """A few rows of one sentence at a time, as (sentence, rows)."""
+    batch, steps, vocabulary = shape
+    height = max(1, ROW_BLOCK_ELEMENTS.get(device.type, ROW_BLOCK_DEFAULT) // vocabulary)
     for sentence in range(batch):
         for first in range(0, steps, height):
-            rows = slice(first, min(first + height, steps))
-            probs = buffer[: rows.stop - first]
-            torch.softmax(logits[sentence, rows], -1, dtype=dtype, out=probs)
-            yield sentence, rows, probs
+            yield sentence, slice(first, min(first + height, steps))
+
+
+def _softmax_blocks(logits: Tensor) -> Iterator[tuple[tuple[int, slice], Tensor]]:
+    """The softmax of a few rows at a time: (rows, probabilities in a buffer used again)."""
+    dtype, buffer = compute_dtype(logits), None
+    for rows in _row_blocks(logits.shape, logits.device):
+        height = rows[1].stop - rows[1].start
+        if buffer is None:
+            buffer = logits.new_empty(height, logits.shape[2], dtype=dtype)
+        probs = buffer[:height]
+        torch.softmax(logits[rows], -1, dtype=dtype, out=probs)
+        yield rows, probs
 
 
 def _target_log_probs(logits: Tensor, probs: Tensor, targets: Tensor) -> Tensor:
@@ -143,23 +274,3 @@ def _target_log_probs(logits: Tensor, probs: Tensor, targets: Tensor) -> Tensor:
         rows = torch.log_softmax(logits[small], -1, dtype=probs.dtype)
         log_probs[small] = rows.gather(-1, targets[small][..., None]).squeeze(-1)
     return log_probs
-
-
-def _scale_and_scatter(
-    probs: Tensor, grad_matched: Tensor, matched: Tensor, grad_log_probs: Tensor, ids: Tensor, targets: Tensor | None
-) -> None:
-    """Turn the softmax (..., T, V) into the gradient of the logits, in place.
-
-    A row without a softmax (NaN among its logits) has passed the checks only if it does not count: its gradient is 0.
-    """
-    pull = grad_matched * matched  # the gradient of the gathered log-probabilities
-    total = pull.sum(-1, keepdim=True)
-    if targets is not None:
-        total = total + grad_log_probs[..., None]
-    probs.mul_(-total)
-    probs.scatter_add_(-1, ids.unsqueeze(-2).expand_as(pull), pull)
-    if targets is not None:
-        probs.scatter_add_(-1, targets[..., None], grad_log_probs[..., None])
-    broken = total.isnan()
-    if broken.any():
-        probs.masked_fill_(broken, 0)

@@ -5,7 +5,15 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from bleugrad.core.arguments import LEVELS, check_choice, check_nonnegative, check_order, check_weights
+from bleugrad.core.arguments import (
+    LEVELS,
+    check_choice,
+    check_nonnegative,
+    check_order,
+    check_range,
+    check_weights,
+    check_word_start,
+)
 from bleugrad.core.ngrams import count_numbers, largest_counts, ngram_numbers
 from bleugrad.core.score import (
     BLEUResult,
@@ -15,6 +23,7 @@ from bleugrad.core.score import (
     widest_float,
 )
 from bleugrad.core.sequences import IdLists, References, prepare_hypotheses, prepare_references
+from bleugrad.core.words import segment
 
 
 def bleu(
@@ -27,6 +36,7 @@ def bleu(
     smoothing: float = 0.0,
     level: str = "sentence",
     ignore_index: int = -100,
+    word_start: Tensor | None = None,
 ) -> BLEUResult:
     """BLEU of token ids: exact, equal to sacreBLEU's on the same tokens.
 
@@ -46,6 +56,8 @@ def bleu(
         smoothing: s, added to matches and totals of every order (sacreBLEU's add-k leaves order 1 alone).
         level: "sentence" for one value a sentence, "corpus" to pool the statistics of the batch first.
         ignore_index: the padding id.
+        word_start: (V,) bool, tokens that open a word. Then words are counted, which are equal where all their tokens
+            are.
 
     Without smoothing, an order with no matches, or none possible because the hypothesis is shorter than n, makes BLEU 0
     as in sacreBLEU without effective order; with smoothing, an order with no n-grams has precision 1. An empty
@@ -67,6 +79,8 @@ def bleu(
     prepared = prepare_references(
         references, batch=ids.shape[0], of="hypotheses", device=ids.device, ignore_index=ignore_index
     )
+    if word_start is not None:
+        ids, lengths, prepared = in_words(ids, lengths, prepared, word_start)
     matches = clipped_matches(ids, lengths, prepared, max_order)
     orders = torch.arange(max_order, device=ids.device)
     totals = (lengths[:, None] - orders).clamp(min=0)
@@ -88,6 +102,27 @@ def bleu(
         hypothesis_lengths=lengths,
         reference_lengths=reference_lengths,
     )
+
+
+def in_words(
+    hypotheses: Tensor, lengths: Tensor, references: References, word_start: Tensor
+) -> tuple[Tensor, Tensor, References]:
+    """Hypotheses and references as sequences of words instead of tokens, numbered together."""
+    width = max(hypotheses.shape[1], references.ids.shape[2])
+    pad = torch.nn.functional.pad
+    ids = torch.cat(
+        [
+            pad(hypotheses, (0, width - hypotheses.shape[1]))[:, None],
+            pad(references.ids, (0, width - references.ids.shape[2])),
+        ],
+        1,
+    )
+    vocabulary = word_start.numel() if isinstance(word_start, Tensor) else 0
+    check_word_start(word_start, vocabulary)
+    check_range("hypotheses or references", ids, torch.ones_like(ids, dtype=torch.bool), vocabulary, -1)
+    together = References(ids, torch.cat([lengths[:, None], references.lengths], 1))
+    words = segment(together, word_start.to(ids.device)).references
+    return words.ids[:, 0], words.lengths[:, 0], References(words.ids[:, 1:], words.lengths[:, 1:])
 
 
 def clipped_matches(hypotheses: Tensor, lengths: Tensor, references: References, max_order: int) -> Tensor:

@@ -13,16 +13,17 @@ from bleugrad.core.sequences import References
 
 @dataclass(frozen=True)
 class Patterns:
-    """The token patterns whose occurrences are counted, one for each order and each column it may start at.
+    """The patterns whose occurrences are counted, one for each order and each column it may start at.
 
-    ``lengths`` (B, N, L): tokens of the pattern. ``clips`` (B, N, L): how often its matches count, the multiplicity
-    c_g at the first occurrence of a distinct n-gram and 0 elsewhere. ``overlaps`` (D, B, N, L): True at d - 1 where the
-    pattern equals itself shifted by d tokens.
+    A pattern of order n is the n units (tokens, or words of several tokens) from its column on. ``clips`` (B, N, L):
+    how often its matches count, the multiplicity c_g at the first occurrence of a distinct n-gram and 0 elsewhere.
+    ``overlaps`` (D, B, N, L): True at d - 1 where the pattern equals itself shifted by d units. ``spans`` (B, L):
+    tokens of each unit, None where each is one.
     """
 
-    lengths: Tensor
     clips: Tensor
     overlaps: Tensor
+    spans: Tensor | None = None
 
 
 def dense_ranks(keys: Tensor) -> Tensor:
@@ -74,7 +75,7 @@ def largest_counts(numbers: Tensor, counted: Tensor, size: int) -> Tensor:
     return largest.scatter_reduce(-1, numbers.flatten(-2), of_pair.gather(-1, pairs), "amax")
 
 
-def reference_patterns(references: References, max_order: int) -> Patterns:
+def reference_patterns(references: References, max_order: int, spans: Tensor | None = None) -> Patterns:
     """The distinct n-grams of each sentence's references, with the clip c_g = max over references of count(g).
 
     The references of a sentence are laid end to end on L = K * R columns. O(N L log L) time.
@@ -87,9 +88,9 @@ def reference_patterns(references: References, max_order: int) -> Patterns:
     fits = position + orders[:, None, None] <= references.lengths[:, None, :, None]
     numbers = torch.stack(ngram_numbers(ids, max_order), 1)
     return Patterns(
-        lengths=orders[None, :, None].expand(batch, max_order, columns),
         clips=_clip_at_first(numbers.view(batch, max_order, several, width), fits),
         overlaps=_self_overlaps(ids, max_order),
+        spans=spans,
     )
 
 

@@ -1,46 +1,68 @@
 """Window probabilities: how likely the window ending at each position is each pattern of the references.
 
 Windows are named by the position of their *last* token, so that everything about position e is known once row e is.
-Layout is time first, (T, B, ...), because the recursions downstream walk over positions.
+Layout is time first, (T, B, ...), because the recursions downstream walk over positions. Patterns are made of units,
+the columns of ``unit_probs``: tokens, or words of several tokens, whose ``spans`` (B, L) say how many.
 """
 
 import torch
 from torch import Tensor
 
 
-def window_probabilities(match_probs: Tensor, first: int, last: int, max_order: int) -> Tensor:
-    """``q[e, n-1, b, j] = prod_k match_probs[e-n+1+k, b, j+k]`` for the columns j of ``first``..``last`` - 1.
+def window_probabilities(unit_probs: Tensor, spans: Tensor | None, first: int, last: int, max_order: int) -> Tensor:
+    """Probability that the window ending at e is the n units from column j on, for the columns ``first``..``last`` - 1.
 
-    Exact: rows are independent. Every order extends the one below by a token, q_n[e, j] = q_{n-1}[e-1, j] *
-    match_probs[e, j+n-1]; windows that do not fit (e < n-1, or running over the last column) have probability 0.
+    ``q[e, n-1, b, j] = q[e - span_{j+n-1}, n-2, b, j] * unit_probs[e, b, j+n-1]``: every order extends the one below by
+    a unit. Exact, as rows are independent. Windows that do not fit (before the start, or running over the last column)
+    have probability 0. Without spans every unit is one token.
 
-    ``match_probs`` (T, B, L) to (T, N, B, last - first). O(T B N J) time and memory.
+    ``unit_probs`` (T, B, L) to (T, N, B, last - first). O(T B N J) time and memory.
     """
-    steps, batch, columns = match_probs.shape
-    windows = match_probs.new_zeros(steps, max_order, batch, last - first)
-    windows[:, 0] = match_probs[:, :, first:last]
+    steps, batch, columns = unit_probs.shape
+    windows = unit_probs.new_zeros(steps, max_order, batch, last - first)
+    windows[:, 0] = unit_probs[:, :, first:last]
     for order in range(2, max_order + 1):
         begin, end = first + order - 1, min(last + order - 1, columns)
-        if end > begin:
-            torch.mul(
-                windows[:-1, order - 2, :, : end - begin],
-                match_probs[1:, :, begin:end],
-                out=windows[1:, order - 1, :, : end - begin],
-            )
+        if end <= begin:
+            continue
+        below, unit = windows[:, order - 2, :, : end - begin], unit_probs[:, :, begin:end]
+        above = windows[:, order - 1, :, : end - begin]
+        if spans is None:
+            torch.mul(below[:-1], unit[1:], out=above[1:])
+        else:
+            torch.mul(_delayed(below, spans[:, begin:end]), unit, out=above)
     return windows
 
 
 def add_window_gradient(
-    grad_match: Tensor, grad_windows: Tensor, windows: Tensor, match_probs: Tensor, first: int
+    grad_units: Tensor,
+    grad_windows: Tensor,
+    windows: Tensor,
+    unit_probs: Tensor,
+    spans: Tensor | None,
+    first: int,
 ) -> None:
-    """Add to ``grad_match`` (T, B, L) what ``grad_windows`` gives it; ``grad_windows`` is used up."""
-    columns = match_probs.shape[2]
+    """Add to ``grad_units`` (T, B, L) what ``grad_windows`` gives it; ``grad_windows`` is used up."""
+    columns = unit_probs.shape[2]
     max_order, _, block = windows.shape[1:]
     for order in range(max_order, 1, -1):
         begin, end = first + order - 1, min(first + block + order - 1, columns)
-        if end > begin:
-            above = grad_windows[1:, order - 1, :, : end - begin]
-            below = slice(None, end - begin)
-            grad_match[1:, :, begin:end].addcmul_(above, windows[:-1, order - 2, :, below])
-            grad_windows[:-1, order - 2, :, below].addcmul_(above, match_probs[1:, :, begin:end])
-    grad_match[:, :, first : first + block] += grad_windows[:, 0]
+        if end <= begin:
+            continue
+        grad_above, unit = grad_windows[:, order - 1, :, : end - begin], unit_probs[:, :, begin:end]
+        below, grad_below = windows[:, order - 2, :, : end - begin], grad_windows[:, order - 2, :, : end - begin]
+        if spans is None:
+            grad_units[1:, :, begin:end].addcmul_(grad_above[1:], below[:-1])
+            grad_below[:-1].addcmul_(grad_above[1:], unit[1:])
+        else:
+            grad_units[:, :, begin:end].addcmul_(grad_above, _delayed(below, spans[:, begin:end]))
+            grad_below += _delayed(grad_above * unit, -spans[:, begin:end])
+    grad_units[:, :, first : first + block] += grad_windows[:, 0]
+
+
+def _delayed(values: Tensor, delay: Tensor) -> Tensor:
+    """values[e - delay[b, j], b, j], 0 outside: (T, B, J) and (B, J) to (T, B, J)."""
+    steps = values.shape[0]
+    source = torch.arange(steps, device=values.device)[:, None, None] - delay
+    inside = (source >= 0) & (source < steps)
+    return values.gather(0, source.clamp(0, steps - 1)) * inside

@@ -16,6 +16,11 @@ class ProcessPool(Pool):
     """
 
     def __init__(self, group: dist.ProcessGroup) -> None:
+        if not isinstance(group, dist.ProcessGroup):
+            raise TypeError(
+                f"process_group is {group!r} of type {type(group).__name__}; "
+                "expected a torch.distributed.ProcessGroup, such as torch.distributed.group.WORLD"
+            )
         self.group = group
 
     def sum(self, values: Tensor) -> Tensor:

@@ -14,8 +14,8 @@ from bleugrad.core.arguments import (
     check_logits,
     check_nonnegative,
 )
-from bleugrad.core.expected_bleu import ScoreOptions, expected_statistics, gather_columns, score_expectation
-from bleugrad.core.match_probabilities import match_probabilities
+from bleugrad.core.expected_statistics import ScoreOptions, expected_statistics, score_expectation
+from bleugrad.core.match_probabilities import Gathered, match_probabilities
 from bleugrad.core.pooling import Pool
 from bleugrad.core.sequences import IdLists
 from bleugrad.losses.labels import Targets, prepare_targets
@@ -41,6 +41,7 @@ class ExpectedLossBase(nn.Module):
         reduction: str = "mean",
         cross_entropy_weight: float = 0.0,
         process_group: Optional["ProcessGroup"] = None,
+        word_start: Tensor | None = None,
     ) -> None:
         super().__init__()
         self.options = ScoreOptions.checked(method, max_order, weights, smoothing, level)
@@ -49,6 +50,8 @@ class ExpectedLossBase(nn.Module):
         self.ignore_index = check_int("ignore_index", ignore_index)
         self.reduction = reduction
         self.cross_entropy_weight = check_nonnegative("cross_entropy_weight", cross_entropy_weight)
+        self.word_start: Tensor | None
+        self.register_buffer("word_start", word_start, persistent=False)
         self.pool = Pool()
         if process_group is not None:
             from bleugrad.losses.distributed import ProcessPool
@@ -59,9 +62,11 @@ class ExpectedLossBase(nn.Module):
         """The options, as they were given."""
         options = self.options
         return (
-            f"method={options.method!r}, max_order={options.max_order}, smoothing={options.smoothing}, "
+            f"method={options.method!r}, max_order={options.max_order}, weights={options.weights}, "
+            f"smoothing={options.smoothing}, "
             f"level={options.level!r}, eos_id={self.eos_id}, ignore_index={self.ignore_index}, "
-            f"reduction={self.reduction!r}, cross_entropy_weight={self.cross_entropy_weight}"
+            f"reduction={self.reduction!r}, cross_entropy_weight={self.cross_entropy_weight}, "
+            f"units={'tokens' if self.word_start is None else 'words'}"
         )
 
     def _prepare(
@@ -84,26 +89,26 @@ class ExpectedLossBase(nn.Module):
             device=device,
             eos_id=self.eos_id,
             ignore_index=self.ignore_index,
+            word_start=self.word_start,
         )
         if self.cross_entropy_weight > 0 and targets.labels is None:
             raise TypeError("labels is None; expected (B, T) token ids, since cross_entropy_weight is above 0")
         return targets
 
-    def _columns(self, targets: Targets) -> tuple[Tensor, Tensor | None]:
-        """The ids to gather, and the labels if their log-probabilities are wanted."""
-        return gather_columns(
-            targets.references, self.eos_id
-        ), targets.labels if self.cross_entropy_weight > 0 else None
+    def _wanted(self, targets: Targets) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """The ids to gather, the labels if their log-probabilities are wanted, and the tokens that open a word."""
+        labels = targets.labels if self.cross_entropy_weight > 0 else None
+        return targets.counted.columns(), labels, targets.counted.word_start
 
-    def _loss(self, match_probs: Tensor, label_log_probs: Tensor, targets: Targets) -> Tensor:
-        check_finite_rows(match_probs, targets.mask)
-        statistics = expected_statistics(match_probs, targets.references, targets.mask, self.eos_id, self.options)
-        loss = 1 - score_expectation(statistics, targets.references, self.options, self.pool).value
+    def _loss(self, gathered: Gathered, targets: Targets, name: str = "logits") -> Tensor:
+        check_finite_rows(gathered.match_probs, targets.mask, name)
+        statistics = expected_statistics(gathered, targets.counted, targets.mask, self.options)
+        loss = 1 - score_expectation(statistics, targets.counted.units, self.options, self.pool).value
         counted = targets.mask.any(1)
         if self.options.level == "sentence":
             loss = self._reduce(loss, counted)
         if self.cross_entropy_weight > 0:
-            loss = loss + self.cross_entropy_weight * self._cross_entropy(label_log_probs, targets)
+            loss = loss + self.cross_entropy_weight * self._cross_entropy(gathered.target_log_probs, targets)
         return loss
 
     def _reduce(self, per_sentence: Tensor, counted: Tensor) -> Tensor:
@@ -148,6 +153,8 @@ class ExpectedBLEULoss(ExpectedLossBase):
             at sentence level the mean of each sentence), from the same pass over the logits.
         process_group: pools statistics and means over its processes, so that with gradients averaged over processes,
             as ``DistributedDataParallel`` does, N processes give loss and gradients of one with the whole batch.
+        word_start: (V,) bool, tokens that open a word; then words are counted, exactly, while labels and references
+            stay token ids. See :func:`bleugrad.word_start_mask`.
 
     The cost is one softmax forward and one scaling of it backward, about half of cross-entropy's, and one tensor of the
     logits' size. Everything else is O(B T R) for each order. Double backward is not supported.
@@ -177,10 +184,10 @@ class ExpectedBLEULoss(ExpectedLossBase):
             logits: (B, T, V).
             labels: (B, T), as for cross-entropy. May be left out where ``references`` are given.
             references: where they are not the labels: (B, R), (B, K, R) or nested lists; lengths need not be T.
-            mask: (B, T) bool, positions that count; by default those with a label.
+            mask: (B, T) bool, positions that count, by default those with a label. Labels elsewhere do not count.
         """
         check_logits(logits)
         batch, steps, vocabulary = logits.shape
         targets = self._prepare((batch, steps, vocabulary), logits.device, labels, references, mask)
         with torch.autocast(logits.device.type, enabled=False):
-            return self._loss(*match_probabilities(logits, *self._columns(targets)), targets)
+            return self._loss(match_probabilities(logits, *self._wanted(targets)), targets)

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bleugrad.core.arguments import check_ids, check_mask
-from bleugrad.core.sequences import IdLists, References, prepare_references
+from bleugrad.core.arguments import check_ids, check_mask, check_range
+from bleugrad.core.counted import CountedReferences, count_references
+from bleugrad.core.sequences import IdLists, References
 
 
 @dataclass(frozen=True)
@@ -14,9 +15,14 @@ class Targets:
     """``mask`` (B, T): positions that count. ``labels`` (B, T) are 0 where ``labelled`` (B, T) is False."""
 
     mask: Tensor
-    references: References
+    counted: CountedReferences
     labels: Tensor | None
     labelled: Tensor | None
+
+    @property
+    def references(self) -> References:
+        """The references in tokens."""
+        return self.counted.tokens
 
 
 def prepare_targets(
@@ -30,8 +36,12 @@ def prepare_targets(
     device: torch.device,
     eos_id: int | None,
     ignore_index: int,
+    word_start: Tensor | None = None,
 ) -> Targets:
-    """Positions that count (by default those with a label) and references (by default the labels)."""
+    """Positions that count (by default those with a label) and references (by default the labels that count).
+
+    A sentence of which no position counts is left out, with its references.
+    """
     check_mask(mask, batch, steps)
     labelled = None
     if labels is None:
@@ -40,12 +50,17 @@ def prepare_targets(
     else:
         labels = _check_labels(labels, batch, steps).to(device)
         labelled = labels != ignore_index
-    counted = mask if mask is not None else labelled
-    if counted is None:
-        counted = torch.ones(batch, steps, dtype=torch.bool, device=device)
-    source, name = (references, "references") if references is not None else (labels, "labels")
-    prepared = prepare_references(
-        source,  # type: ignore[arg-type]
+        check_range("labels", labels, labelled, vocabulary, ignore_index)
+    position = mask if mask is not None else labelled
+    if position is None:
+        position = torch.ones(batch, steps, dtype=torch.bool, device=device)
+    if references is None and labels is not None:
+        references, name = torch.where(position, labels, ignore_index), "labels"
+    else:
+        name = "references"
+    counted = count_references(
+        references,  # type: ignore[arg-type]
+        word_start,
         batch=batch,
         of="logits",
         device=device,
@@ -53,10 +68,11 @@ def prepare_targets(
         eos_id=eos_id,
         ignore_index=ignore_index,
         name=name,
+        kept=position.any(1),
     )
     if labels is None or labelled is None:
-        return Targets(counted, prepared, None, None)
-    return Targets(counted, prepared, torch.where(labelled, labels, 0), labelled & counted)
+        return Targets(position, counted, None, None)
+    return Targets(position, counted, torch.where(labelled, labels, 0), labelled & position)
 
 
 def _check_labels(labels: object, batch: int, steps: int) -> Tensor:

@@ -50,5 +50,5 @@ class LinearExpectedBLEULoss(ExpectedLossBase):
         batch, steps, _ = hidden.shape
         targets = self._prepare((batch, steps, weight.shape[0]), hidden.device, labels, references, mask)
         with torch.autocast(hidden.device.type, enabled=False):
-            match_probs, log_probs = linear_match_probabilities(hidden, weight, bias, *self._columns(targets))
-            return self._loss(match_probs, log_probs, targets)
+            gathered = linear_match_probabilities(hidden, weight, bias, *self._wanted(targets))
+            return self._loss(gathered, targets, "hidden @ weight.T")

@@ -1,0 +1,417 @@
+"""Estimators of the gradient of expected BLEU: variance, cost and bias, and what a reward costs.
+
+    python benchmarks/estimators.py                             # measure, print and draw, a few minutes
+    python benchmarks/estimators.py --output results/estimators # keep numbers, table and figures
+    python benchmarks/estimators.py --redraw results/estimators # table and figures again from the kept numbers
+
+Rows are independent and random; the logit of each reference token is set so that its probability is the x axis, or
+left as drawn ("untrained"). All gradients are those of the mean of 1 - E[BLEU] over the batch, in the logits. The truth
+is the mean of many unbiased gradients (UnbiasedBLEULoss), its squared length estimated from products of different
+blocks of them, which no noise inflates; standard errors are by the jackknife over the blocks.
+"""
+
+import argparse
+import dataclasses
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+
+import sacrebleu
+import torch
+import torch.nn.functional as F
+from timing import best_times, machine
+from torch import Tensor
+
+import bleugrad
+
+
+@dataclass(frozen=True)
+class Settings:
+    seed: int = 0
+    sentences: int = 8
+    shapes: tuple[tuple[int, int], ...] = ((10, 50), (30, 50), (10, 10000), (30, 10000))  # T, V
+    probabilities: tuple[float | None, ...] = (None, 0.1, 0.3, 0.5, 0.8, 0.95)
+    calls: int = 100
+    truth_blocks: int = 20
+    truth_calls: int = 3  # a block
+    truth_samples: int = 32
+    timing_rounds: int = 20
+    large: tuple[int, int, int] = (16, 30, 32000)  # B, T, V of the comparison with cross-entropy
+    reward_batch: int = 256
+    reward_length: int = 30
+
+
+ESTIMATORS: dict[str, Callable[..., torch.nn.Module]] = {
+    "REINFORCE, no baseline": partial(bleugrad.ReinforceLoss, 1, "none"),
+    "REINFORCE, greedy": partial(bleugrad.ReinforceLoss, 1, "greedy"),
+    "REINFORCE, leave-one-out": partial(bleugrad.ReinforceLoss, 8, "leave-one-out"),
+    "minimum risk, alpha 0.005": partial(bleugrad.MinimumRiskLoss, 8, 0.005),
+    "minimum risk, alpha 1": partial(bleugrad.MinimumRiskLoss, 8, 1.0),
+    "unbiased, 1 sample": partial(bleugrad.UnbiasedBLEULoss, 1),
+    "unbiased, 8 samples": partial(bleugrad.UnbiasedBLEULoss, 8),
+}
+SURROGATES: dict[str, Callable[..., torch.nn.Module]] = {
+    "exact surrogate": partial(bleugrad.ExpectedBLEULoss, "exact", level="sentence"),
+    "bound": partial(bleugrad.ExpectedBLEULoss, "bound", level="sentence"),
+}
+YARDSTICK = "REINFORCE, leave-one-out"
+LARGEST_ERROR = 0.1
+"""Above this standard error of a cosine the table does not show it."""
+
+
+def draw_rows(settings: Settings, steps: int, vocabulary: int, probability: float | None) -> tuple[Tensor, Tensor]:
+    """Logits (B, T, V) from N(0, 1) and labels (B, T), the labels' probabilities set where one is given."""
+    generator = torch.Generator().manual_seed(settings.seed)
+    logits = torch.randn(settings.sentences, steps, vocabulary, generator=generator)
+    labels = torch.randint(vocabulary, (settings.sentences, steps), generator=generator)
+    if probability is not None:
+        others = logits.scatter(2, labels[..., None], -torch.inf).logsumexp(2)
+        own = others + math.log(probability / (1 - probability))
+        logits.scatter_(2, labels[..., None], own[..., None])
+    return logits, labels
+
+
+def gradient(loss: Callable[[Tensor, Tensor], Tensor], logits: Tensor, labels: Tensor) -> Tensor:
+    leaf = logits.detach().requires_grad_()
+    loss(leaf, labels).backward()
+    return leaf.grad.flatten()
+
+
+def products_of(rows: Tensor, others: Tensor) -> Tensor:
+    """rows @ others.t() summed in double precision, a piece of the columns at a time."""
+    pieces = zip(rows.split(2**16, 1), others.split(2**16, 1), strict=True)
+    return sum(a.double() @ b.double().t() for a, b in pieces)
+
+
+class Blocks:
+    """The means of blocks of independent gradients."""
+
+    def __init__(self, draw: Callable[[], Tensor], blocks: int, calls: int) -> None:
+        self.means = torch.stack([sum(draw() for _ in range(calls)) / calls for _ in range(blocks)])
+        self.gram = products_of(self.means, self.means)
+
+    def squared_length(self, keep: list[int]) -> float:
+        """Of their expectation: the mean product of two different blocks, which their noise does not inflate."""
+        gram = self.gram[keep][:, keep]
+        return float((gram.sum() - gram.trace()) / (len(keep) * (len(keep) - 1)))
+
+
+def with_error(statistic: Callable[[list[int]], float], blocks: int) -> tuple[float, float]:
+    """A statistic of all blocks, and its standard error by leaving out one at a time (jackknife)."""
+    whole = statistic(list(range(blocks)))
+    parts = [statistic([i for i in range(blocks) if i != left_out]) for left_out in range(blocks)]
+    return whole, math.sqrt((blocks - 1) / blocks * sum((part - whole) ** 2 for part in parts))
+
+
+def root(squared: float) -> float:
+    return math.sqrt(squared) if squared > 0 else math.nan
+
+
+def compare(found: Blocks | Tensor, truth: Blocks) -> dict[str, float]:
+    """Cosine and ratio of lengths of a gradient, or of the mean of an estimator, to the truth, with standard errors."""
+    if isinstance(found, Tensor):
+        exact = found.double().norm().item()
+        products = products_of(found[None], truth.means).expand(len(truth.means), -1)
+    else:
+        products = products_of(found.means, truth.means)
+
+    def length(keep: list[int]) -> float:
+        return exact if isinstance(found, Tensor) else root(found.squared_length(keep))
+
+    def cosine(keep: list[int]) -> float:
+        return products[keep][:, keep].mean().item() / (length(keep) * root(truth.squared_length(keep)))
+
+    def ratio(keep: list[int]) -> float:
+        return length(keep) / root(truth.squared_length(keep))
+
+    result = {}
+    for name, statistic in (("cosine", cosine), ("norm_ratio", ratio)):
+        result[name], result[f"{name}_error"] = with_error(statistic, len(truth.means))
+    return result
+
+
+def spread(draw: Callable[[], Tensor], calls: int) -> dict[str, float]:
+    """The variance of a gradient, summed over coordinates, from differences of pairs, and its standard error."""
+    pairs = [0.5 * (draw() - draw()).double().square().sum().item() for _ in range(calls // 2)]
+    variances = torch.tensor(pairs, dtype=torch.float64)
+    return {"variance": variances.mean().item(), "variance_error": (variances.std() / math.sqrt(len(pairs))).item()}
+
+
+def measure(settings: Settings, steps: int, vocabulary: int, probability: float | None) -> dict:
+    logits, labels = draw_rows(settings, steps, vocabulary, probability)
+    many = bleugrad.UnbiasedBLEULoss(settings.truth_samples, generator=settings.seed + 1)
+    truth = Blocks(partial(gradient, many, logits, labels), settings.truth_blocks, settings.truth_calls)
+    squared, squared_error = with_error(truth.squared_length, settings.truth_blocks)
+    losses = {name: build(generator=settings.seed + 2) for name, build in ESTIMATORS.items()}
+    losses |= {name: build() for name, build in SURROGATES.items()}
+    draws = {name: partial(gradient, loss, logits, labels) for name, loss in losses.items()}
+    times = best_times(draws, settings.timing_rounds)
+    rows = {}
+    for name, draw in draws.items():
+        row = rows[name] = {"milliseconds": 1e3 * times[name]}
+        if name in ESTIMATORS:
+            row |= spread(draw, settings.calls)
+            row["samples"] = losses[name].samples
+            row["per_sample"] = row["variance"] / squared * row["samples"]
+            row["per_millisecond"] = row["variance"] / squared * row["milliseconds"]
+        if name.startswith("minimum risk"):
+            row |= compare(Blocks(draw, settings.truth_blocks, settings.calls // settings.truth_blocks), truth)
+        if name in SURROGATES:
+            row |= compare(draw(), truth)
+    return {
+        "T": steps,
+        "V": vocabulary,
+        "probability": probability,
+        "truth_squared_length": squared,
+        "truth_squared_length_error": squared_error,
+        "expected_bleu": 1 - float(many(logits, labels)),
+        "rows": rows,
+    }
+
+
+def reward_throughput(settings: Settings) -> dict[str, float]:
+    """Sentences a second: bleugrad.bleu on ids, and sacreBLEU in a loop over the same sentences as text."""
+    generator = torch.Generator().manual_seed(settings.seed)
+    shape = (settings.reward_batch, settings.reward_length)
+    references = torch.randint(1000, shape, generator=generator)
+    wrong = torch.rand(shape, generator=generator) < 0.5
+    hypotheses = torch.where(wrong, torch.randint(1000, shape, generator=generator), references)
+    texts = [[" ".join(map(str, row)) for row in ids.tolist()] for ids in (hypotheses, references)]
+    pairs = list(zip(*texts, strict=True))
+    times = best_times(
+        {
+            "bleugrad.bleu": lambda: bleugrad.bleu(hypotheses, references, smoothing=1.0),
+            "sacrebleu.sentence_bleu": lambda: [sacrebleu.sentence_bleu(h, [r]) for h, r in pairs],
+            "sacrebleu.sentence_bleu, tokenize='none'": lambda: [
+                sacrebleu.sentence_bleu(h, [r], tokenize="none") for h, r in pairs
+            ],
+        },
+        settings.timing_rounds,
+    )
+    return {name: settings.reward_batch / seconds for name, seconds in times.items()}
+
+
+def times_less(yardstick: float, variance: float, digits: int = 3) -> str:
+    return f"{yardstick / variance:.{digits}g}" if variance > 0 else "-"
+
+
+def large_vocabulary(settings: Settings) -> dict[str, float]:
+    """Milliseconds of forward and backward pass with a large vocabulary, cross-entropy's among them."""
+    batch, steps, vocabulary = settings.large
+    generator = torch.Generator().manual_seed(settings.seed)
+    logits = torch.randn(batch, steps, vocabulary, generator=generator)
+    labels = torch.randint(vocabulary, (batch, steps), generator=generator)
+    losses = {name: build() for name, build in (ESTIMATORS | SURROGATES).items()}
+    calls = {name: partial(gradient, loss, logits, labels) for name, loss in losses.items()}
+    calls["cross-entropy"] = partial(
+        gradient, lambda rows, ids: F.cross_entropy(rows.view(-1, vocabulary), ids.view(-1)), logits, labels
+    )
+    return {name: 1e3 * seconds for name, seconds in best_times(calls, settings.timing_rounds).items()}
+
+
+def level(probability: float | None) -> str:
+    return "untrained" if probability is None else f"{probability:g}"
+
+
+def table(results: dict) -> str:
+    """What people read."""
+    lines = []
+    for case in results["cases"]:
+        squared, error = case["truth_squared_length"], case["truth_squared_length_error"]
+        lines.append(
+            f"T = {case['T']}, V = {case['V']}, reference token {level(case['probability'])}, "
+            f"E[BLEU] = {case['expected_bleu']:.4f}, |true gradient|^2 = {squared:.2e} ± {error:.1e}"
+        )
+        lines.append(f"  {'':28}{'ms':>8}{'variance':>11}{'':>10}{'variance':>11}{'':>10}{'cosine':>13}{'length':>18}")
+        lines.append(f"  {'':28}{'a call':>8}{'a sample':>11}{'x less':>10}{'a ms':>11}{'x less':>10}")
+        yardstick = case["rows"][YARDSTICK]
+        for name, row in case["rows"].items():
+            line = f"  {name:28}{row['milliseconds']:8.2f}"
+            for key in ("per_sample", "per_millisecond"):
+                if key in row:
+                    line += f"{row[key]:11.3g}{times_less(yardstick[key], row[key]):>10}"
+                else:
+                    line += " " * 21
+            if "cosine" in row:
+                if row["cosine_error"] < LARGEST_ERROR:
+                    line += f"{row['cosine']:10.4f} ± {row['cosine_error']:.4f}"
+                    line += f"{row['norm_ratio']:10.3f} ± {row['norm_ratio_error']:.3f}"
+                else:
+                    line += f"{'lost in its noise':>30}"
+            lines.append(line.rstrip())
+        lines.append("")
+    lines.append(
+        "Variances are over |true gradient|^2: sum over coordinates, of a batch, times samples or milliseconds."
+    )
+    lines.append(f"'x less' is against {YARDSTICK}. Cosine and length are to the true gradient.")
+    lines.append("")
+    large = results["large_vocabulary_milliseconds"]
+    batch, steps, vocabulary = results["settings"]["large"]
+    lines.append(f"B = {batch}, T = {steps}, V = {vocabulary}: forward and backward, ms, and over cross-entropy's")
+    for name, milliseconds in large.items():
+        lines.append(f"  {name:28}{milliseconds:8.1f}{milliseconds / large['cross-entropy']:8.2f}")
+    lines.append("")
+    rates = results["reward_sentences_per_second"]
+    own = rates["bleugrad.bleu"]
+    for name, rate in rates.items():
+        lines.append(f"{name:42}{rate:12,.0f} sentences/s" + (f"   1/{own / rate:.1f}" if rate != own else ""))
+    return "\n".join(lines) + "\n"
+
+
+def summary(results: dict) -> str:
+    """The table of the documentation page: one line a case."""
+    lines = [
+        "| T | V | p(reference token) | leave-one-out | greedy | unbiased | times less | a ms, times less |"
+        " exact: cosine, length | bound: cosine, length |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for case in results["cases"]:
+        rows = case["rows"]
+        loo, greedy, one, eight = (
+            rows[name] for name in (YARDSTICK, "REINFORCE, greedy", "unbiased, 1 sample", "unbiased, 8 samples")
+        )
+        cells = [
+            str(case["T"]),
+            str(case["V"]),
+            level(case["probability"]),
+            f"{loo['per_sample']:.2g}",
+            f"{greedy['per_sample']:.2g}",
+            f"{one['per_sample']:.2g}",
+            times_less(loo["per_sample"], one["per_sample"], 2),
+            times_less(loo["per_millisecond"], eight["per_millisecond"], 2),
+            *(f"{rows[name]['cosine']:.4f}, {rows[name]['norm_ratio']:.2f}" for name in SURROGATES),
+        ]
+        lines.append("| " + " | ".join(plain(cell) for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def plain(number: str) -> str:
+    """1.2e+03 as 1,200."""
+    return f"{float(number):,.0f}" if "e+" in number else number
+
+
+STYLES = {
+    "REINFORCE, no baseline": ("purple", "v", ":"),
+    "REINFORCE, greedy": ("orange", "s", "--"),
+    "REINFORCE, leave-one-out": ("vermillion", "o", "-"),
+    "minimum risk, alpha 0.005": ("ink", "x", ":"),
+    "minimum risk, alpha 1": ("ink", "+", "--"),
+    "unbiased, 1 sample": ("blue", "D", "-"),
+    "unbiased, 8 samples": ("green", "^", "-"),
+}
+BIASED = ("minimum risk, alpha 0.005", "minimum risk, alpha 1")
+CASE_STYLES = (("blue", "o", "-"), ("green", "s", "--"), ("orange", "D", "-"), ("vermillion", "^", "--"))
+
+
+def draw(results: dict, folder: Path) -> None:
+    from bleugrad.reports.style import save_figure
+
+    save_figure(folder, "variance", 6.4, partial(draw_variance, results, "per_sample", "variance a sample"))
+    save_figure(
+        folder, "variance-per-millisecond", 6.4, partial(draw_variance, results, "per_millisecond", "variance a ms")
+    )
+    save_figure(folder, "bias", 6.2, partial(draw_bias, results))
+
+
+def by_shape(results: dict) -> dict[tuple[int, int], list[dict]]:
+    shapes: dict[tuple[int, int], list[dict]] = {}
+    for case in results["cases"]:
+        shapes.setdefault((case["T"], case["V"]), []).append(case)
+    return shapes
+
+
+def draw_variance(results: dict, key: str, label: str, figure, palette) -> None:
+    axes = figure.subplots(2, 2, sharex=True, sharey=True)
+    unbiased = [case["rows"][name][key] for case in results["cases"] for name in STYLES if name not in BIASED]
+    limits = (min(unbiased) / 3, max(unbiased) * 3)  # a vanishing gradient has little variance too
+    for axis, ((steps, vocabulary), cases) in zip(axes.flat, by_shape(results).items(), strict=True):
+        levels = [level(case["probability"]) for case in cases]
+        for name, (color, marker, line) in STYLES.items():
+            values = [case["rows"][name][key] for case in cases]
+            axis.plot(
+                range(len(levels)),
+                values,
+                line,
+                marker=marker,
+                color=getattr(palette, color),
+                ms=4,
+                lw=1.3,
+                label=name + " (biased)" * (name in BIASED),
+            )
+        axis.set_yscale("log")
+        axis.set_ylim(*limits)
+        axis.set_title(f"T = {steps}, V = {vocabulary}", fontsize=10)
+        axis.set_xticks(range(len(levels)), levels, rotation=45, ha="right")
+    for axis in axes[1]:
+        axis.set_xlabel("p(reference token)", fontsize=9)
+    for axis in axes[:, 0]:
+        axis.set_ylabel(f"{label},\nover |true gradient|²", fontsize=9)
+    handles, names = axes.flat[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=2, fontsize=8)
+
+
+def draw_bias(results: dict, figure, palette) -> None:
+    upper, lower = figure.subplots(2, 1, sharex=True)
+    for (color, marker, _), ((steps, vocabulary), cases) in zip(CASE_STYLES, by_shape(results).items(), strict=True):
+        levels = [level(case["probability"]) for case in cases]
+        for name, line in (("exact surrogate", "-"), ("bound", ":")):
+            for axis, key in ((upper, "cosine"), (lower, "norm_ratio")):
+                axis.errorbar(
+                    range(len(levels)),
+                    [case["rows"][name][key] for case in cases],
+                    yerr=[case["rows"][name][f"{key}_error"] for case in cases],
+                    linestyle=line,
+                    marker=marker,
+                    color=getattr(palette, color),
+                    ms=4,
+                    lw=1.3,
+                    capsize=2,
+                    label=f"{name.split()[0]}, T = {steps}, V = {vocabulary}",
+                )
+        lower.set_xticks(range(len(levels)), levels)
+    upper.set_ylabel("cosine to the true gradient")
+    lower.set_ylabel("length over the true one")
+    lower.set_xlabel("probability of a reference token")
+    handles, names = upper.get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=2, fontsize=8)
+
+
+def run(settings: Settings) -> dict:
+    cases = []
+    for steps, vocabulary in settings.shapes:
+        for probability in settings.probabilities:
+            cases.append(measure(settings, steps, vocabulary, probability))
+            print(f"measured T = {steps}, V = {vocabulary}, {level(probability)}", flush=True)
+    return {
+        "settings": dataclasses.asdict(settings),
+        "machine": {**machine(), "threads": "1", "sacrebleu": version("sacrebleu"), "bleugrad": bleugrad.__version__},
+        "cases": cases,
+        "large_vocabulary_milliseconds": large_vocabulary(settings),
+        "reward_sentences_per_second": reward_throughput(settings),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, help="folder for results.json, table.txt, summary.md and the figures")
+    parser.add_argument("--redraw", type=Path, help="folder with results.json: measure nothing")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    folder = arguments.redraw or arguments.output
+    results = json.loads((folder / "results.json").read_text()) if arguments.redraw else run(Settings())
+    text = table(results)
+    print(text)
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "results.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        (folder / "table.txt").write_text(text, encoding="utf-8")
+        (folder / "summary.md").write_text(summary(results), encoding="utf-8")
+        draw(results, folder)
+
+
+if __name__ == "__main__":
+    main()

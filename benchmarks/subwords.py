@@ -1,0 +1,463 @@
+"""How far subword BLEU is from word BLEU, on the distributions of real subword models.
+
+    python benchmarks/subwords.py --data DIR                     # train, measure, print: half an hour on one core
+    python benchmarks/subwords.py --data DIR --output results/subwords
+    python benchmarks/subwords.py --redraw results/subwords      # table and figure again from the kept numbers
+
+Small translation models, English to German, are trained by teacher forcing with cross-entropy, one for each size of a BPE
+vocabulary, and kept at several steps. On held-out sentences each checkpoint gives: expected BLEU in tokens and in words
+of its teacher-forced rows, at the length of the reference; the true expected word BLEU of the same rows, from samples;
+and the word BLEU of its greedy output, by sacreBLEU. DIR (or $BLEUGRAD_DATA) holds ``tatoeba``.
+"""
+
+import argparse
+import dataclasses
+import gzip
+import itertools
+import json
+import math
+import os
+import time
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import sacrebleu
+import torch
+from timing import machine
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from torch import Tensor, nn
+
+import bleugrad
+
+PAD, BEGIN, END, UNKNOWN = range(4)
+SPECIAL = ["<pad>", "<s>", "</s>", "<unk>"]
+SMOOTHING = 1.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    seed: int = 0
+    corpus: str = "tatoeba"
+    source: str = "en"
+    target: str = "de"
+    vocabularies: tuple[int, ...] = (500, 2000, 8000)
+    checkpoints: tuple[int, ...] = (250, 500, 1000, 2000)
+    batch: int = 64
+    longest: int = 40  # tokens of a training sentence
+    width: int = 128
+    layers: int = 2
+    heads: int = 4
+    dropout: float = 0.0
+    learning_rate: float = 2e-3
+    warmup: int = 200
+    sentences: int = 500  # held out
+    samples: int = 64  # of each sentence, for the true expectation
+
+
+def read_lines(data: Path, settings: Settings, part: str, language: str) -> list[str]:
+    with gzip.open(data / settings.corpus / f"{part}.{language}.gz", "rt", encoding="utf-8") as file:
+        return file.read().splitlines()
+
+
+def train_tokenizer(lines: list[str], size: int) -> Tokenizer:
+    tokenizer = Tokenizer(models.BPE(unk_token=SPECIAL[UNKNOWN]))
+    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
+    trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=SPECIAL, show_progress=False)
+    tokenizer.train_from_iterator(lines, trainer)
+    return tokenizer
+
+
+def encode(tokenizer: Tokenizer, lines: list[str]) -> list[list[int]]:
+    return [encoding.ids for encoding in tokenizer.encode_batch(lines)]
+
+
+def padded(rows: list[list[int]], fill: int = PAD) -> Tensor:
+    width = max(map(len, rows))
+    return torch.tensor([row + [fill] * (width - len(row)) for row in rows])
+
+
+class Translator(nn.Module):
+    """A Transformer whose decoder's embedding is its output projection."""
+
+    def __init__(self, settings: Settings, source_size: int, target_size: int) -> None:
+        super().__init__()
+        width = settings.width
+        options = {"dropout": settings.dropout, "batch_first": True, "norm_first": True}
+        self.source = nn.Embedding(source_size, width)
+        self.target = nn.Embedding(target_size, width)
+        for embedding in (self.source, self.target):
+            nn.init.normal_(embedding.weight, std=width**-0.5)
+        encoder = nn.TransformerEncoderLayer(width, settings.heads, 2 * width, **options)
+        decoder = nn.TransformerDecoderLayer(width, settings.heads, 2 * width, **options)
+        self.encoder = nn.TransformerEncoder(encoder, settings.layers, nn.LayerNorm(width), enable_nested_tensor=False)
+        self.decoder = nn.TransformerDecoder(decoder, settings.layers, nn.LayerNorm(width))
+        self.scale = math.sqrt(width)
+
+    def positions(self, length: int) -> Tensor:
+        half = torch.arange(self.source.embedding_dim // 2)
+        angle = torch.arange(length)[:, None] / 10000 ** (half / len(half))
+        return torch.cat([angle.sin(), angle.cos()], 1)
+
+    def encode(self, source: Tensor) -> Tensor:
+        embedded = self.source(source) * self.scale + self.positions(source.shape[1])
+        return self.encoder(embedded, src_key_padding_mask=source == PAD)
+
+    def decode(self, target: Tensor, memory: Tensor, source: Tensor) -> Tensor:
+        """The state that predicts the token after each of ``target``: (B, T, H)."""
+        embedded = self.target(target) * self.scale + self.positions(target.shape[1])
+        future = torch.ones(target.shape[1], target.shape[1], dtype=torch.bool).triu(1)
+        return self.decoder(embedded, memory, tgt_mask=future, memory_key_padding_mask=source == PAD)
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        return self.decode(target, self.encode(source), source)
+
+
+def batches(pairs: list[tuple[list[int], list[int]]], settings: Settings, generator: torch.Generator):
+    """Endless batches of sentences of similar length."""
+    while True:
+        order = torch.randperm(len(pairs), generator=generator).tolist()
+        for first in range(0, len(order) - 50 * settings.batch, 50 * settings.batch):
+            pool = sorted(order[first : first + 50 * settings.batch], key=lambda index: len(pairs[index][1]))
+            chunks = [pool[i : i + settings.batch] for i in range(0, len(pool), settings.batch)]
+            for chunk in torch.randperm(len(chunks), generator=generator).tolist():
+                yield [pairs[index] for index in chunks[chunk]]
+
+
+def train(model: Translator, pairs: list[tuple[list[int], list[int]]], settings: Settings):
+    """Yields (step, seconds) at the checkpoints."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=settings.learning_rate, betas=(0.9, 0.98))
+
+    def rate(step: int) -> float:
+        return min((step + 1) / settings.warmup, math.sqrt(settings.warmup / (step + 1)))
+
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
+    begin = time.perf_counter()
+    chosen = batches(pairs, settings, torch.Generator().manual_seed(settings.seed))
+    for step, batch in enumerate(itertools.islice(chosen, settings.checkpoints[-1]), start=1):
+        model.train()
+        source, target = padded([s for s, _ in batch]), padded([[BEGIN, *t, END] for _, t in batch])
+        logits = model(source, target[:, :-1]) @ model.target.weight.T
+        loss = nn.functional.cross_entropy(logits.flatten(0, 1), target[:, 1:].flatten(), ignore_index=PAD)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        if step % 200 == 0:
+            print(f"step {step}: cross-entropy {loss.item():.3f}, {time.perf_counter() - begin:.0f} s", flush=True)
+        if step in settings.checkpoints:
+            model.eval()
+            yield step, time.perf_counter() - begin
+
+
+@torch.no_grad()
+def greedy(model: Translator, source: Tensor, limit: int) -> list[list[int]]:
+    memory, tokens = model.encode(source), torch.full((source.shape[0], 1), BEGIN)
+    while tokens.shape[1] <= limit and not (tokens == END).any(1).all():
+        logits = model.decode(tokens, memory, source)[:, -1] @ model.target.weight.T
+        logits[:, [PAD, BEGIN]] = -torch.inf
+        tokens = torch.cat([tokens, logits.argmax(-1, keepdim=True)], 1)
+    rows = [row[1:] for row in tokens.tolist()]
+    return [row[: row.index(END)] if END in row else row for row in rows]
+
+
+@torch.no_grad()
+def sampled_word_bleu(rows: Tensor, references: list[list[int]], mask: Tensor, starts: Tensor, count: int) -> Tensor:
+    """The mean word BLEU of ``count`` sequences drawn from each sentence's rows: (B,)."""
+    total = torch.zeros(len(references), dtype=torch.float64)
+    probs = rows.softmax(-1)
+    for _ in range(count):
+        drawn = torch.multinomial(probs.flatten(0, 1), 1).view_as(mask)
+        drawn = drawn.masked_fill(~mask, -100)
+        total += bleugrad.bleu(drawn, references, word_start=starts, smoothing=SMOOTHING).value
+    return total / count
+
+
+def word_numbers(texts: list[str], numbers: dict[str, int]) -> list[list[int]]:
+    return [[numbers.setdefault(word, len(numbers)) for word in text.split()] for text in texts]
+
+
+@torch.no_grad()
+def measure(model: Translator, settings: Settings, tokenizer: Tokenizer, source: list[list[int]], texts: list[str]):
+    """Everything about one checkpoint: numbers of the corpus, and of each sentence."""
+    references = encode(tokenizer, texts)
+    starts = bleugrad.word_start_mask(tokenizer)
+    weight = model.target.weight
+    sentence: dict[str, list[float]] = {"token": [], "word": [], "sampled": [], "lower": [], "upper": []}
+    states, masks = [], []
+    for first in range(0, len(references), 50):
+        chunk = slice(first, first + 50)
+        target = padded(references[chunk])
+        mask = target != PAD
+        begin = torch.full((len(target), 1), BEGIN)
+        hidden = model(padded(source[chunk]), torch.cat([begin, target[:, :-1]], 1))
+        options = {"mask": mask, "level": "sentence", "smoothing": SMOOTHING}
+        token = bleugrad.linear_expected_bleu(hidden, weight, references[chunk], **options)
+        word = bleugrad.linear_expected_bleu(hidden, weight, references[chunk], word_start=starts, **options)
+        sampled = sampled_word_bleu(hidden @ weight.T, references[chunk], mask, starts, settings.samples)
+        for name, values in (("token", token.value), ("word", word.value), ("sampled", sampled)):
+            sentence[name] += values.tolist()
+        sentence["lower"] += word.lower.tolist()
+        sentence["upper"] += word.upper.tolist()
+        states.append(hidden)
+        masks.append(mask)
+    width = max(mask.shape[1] for mask in masks)
+    hidden = torch.cat([nn.functional.pad(part, (0, 0, 0, width - part.shape[1])) for part in states])
+    mask = torch.cat([nn.functional.pad(part, (0, width - part.shape[1])) for part in masks])
+    options = {"mask": mask, "level": "corpus", "smoothing": 0.0}
+    expected_token = bleugrad.linear_expected_bleu(hidden, weight, references, **options).value.item()
+    expected_word = bleugrad.linear_expected_bleu(hidden, weight, references, word_start=starts, **options).value.item()
+
+    decoded = list(itertools.chain(*(greedy(model, padded(source[i : i + 50]), 60) for i in range(0, len(source), 50))))
+    outputs = tokenizer.decode_batch(decoded)
+    again = encode(tokenizer, outputs)
+    numbers: dict[str, int] = {}
+    words, reference_words = word_numbers(outputs, numbers), word_numbers(texts, numbers)
+    sentence["greedy_word"] = bleugrad.bleu(words, reference_words, smoothing=SMOOTHING).value.tolist()
+    sentence["greedy_token"] = bleugrad.bleu(decoded, references, smoothing=SMOOTHING).value.tolist()
+    scorer = sacrebleu.BLEU(tokenize="none", smooth_method="none")
+    return {
+        "expected_token": expected_token,
+        "expected_word": expected_word,
+        "greedy_word": scorer.corpus_score(outputs, [texts]).score / 100,
+        "greedy_token": bleugrad.bleu(decoded, references, level="corpus").value.item(),
+        "signature": str(scorer.get_signature()),
+        "other_segmentation": float(np.mean([a != b for a, b in zip(decoded, again, strict=True)])),
+        "sentences": {name: [round(value, 5) for value in values] for name, values in sentence.items()},
+    }
+
+
+def ranks(values: np.ndarray) -> np.ndarray:
+    """From 0, ties sharing their mean."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts + 1) / 2)[inverse]
+
+
+def pearson(a: list[float], b: list[float]) -> float:
+    return float(np.corrcoef(a, b)[0, 1])
+
+
+def spearman(a: list[float], b: list[float]) -> float:
+    return pearson(ranks(np.asarray(a)), ranks(np.asarray(b)))
+
+
+def agreement(a: list[float], b: list[float]) -> tuple[float, float]:
+    """Kendall's tau-a, and the share of pairs the two put in opposite order."""
+    left, right = np.asarray(a), np.asarray(b)
+    upper = np.triu_indices(len(left), 1)
+    signs = (np.sign(left[:, None] - left) * np.sign(right[:, None] - right))[upper]
+    return float(signs.mean()), float((signs < 0).mean())
+
+
+def reversed_pairs(cases: list[dict], token: str, word: str) -> dict[str, float]:
+    """Two checkpoints on one sentence: how often tokens put them in the opposite order of words."""
+    result = {}
+    for kind, same in (("same vocabulary", True), ("different vocabularies", False)):
+        opposite = decided = 0
+        for one, other in itertools.combinations(cases, 2):
+            if (one["vocabulary"] == other["vocabulary"]) is same:
+                differences = [
+                    np.round(np.subtract(one["sentences"][name], other["sentences"][name]), 6) for name in (token, word)
+                ]
+                product = np.sign(differences[0]) * np.sign(differences[1])
+                opposite += int((product < 0).sum())
+                decided += int((differences[1] != 0).sum())
+        result[kind] = opposite / max(decided, 1)
+    return result
+
+
+def summarise(cases: list[dict]) -> dict:
+    for case in cases:
+        own = case["sentences"]
+        case["summary"] = {
+            measure: {
+                "gap": float(np.mean(np.abs(np.subtract(own[measure], own["sampled"])))),
+                "bias": float(np.mean(np.subtract(own[measure], own["sampled"]))),
+                **{f"pearson_{truth}": pearson(own[measure], own[truth]) for truth in ("sampled", "greedy_word")},
+                **{f"spearman_{truth}": spearman(own[measure], own[truth]) for truth in ("sampled", "greedy_word")},
+            }
+            for measure in ("token", "word")
+        }
+    greedy_word = [case["greedy_word"] for case in cases]
+    ranking = {}
+    for name in ("expected_token", "expected_word", "greedy_token"):
+        tau, opposite = agreement([case[name] for case in cases], greedy_word)
+        ranking[name] = {"tau": tau, "opposite": opposite, "pearson": pearson([c[name] for c in cases], greedy_word)}
+    return {
+        "ranking_of_checkpoints": ranking,
+        "opposite_order_greedy": reversed_pairs(cases, "greedy_token", "greedy_word"),
+        "opposite_order_expected": reversed_pairs(cases, "token", "sampled"),
+        "opposite_order_expected_in_words": reversed_pairs(cases, "word", "sampled"),
+    }
+
+
+def run(settings: Settings, data: Path) -> dict:
+    lines = {side: read_lines(data, settings, "train", side) for side in (settings.source, settings.target)}
+    held_out = {
+        side: read_lines(data, settings, "valid", side)[: settings.sentences]
+        for side in (settings.source, settings.target)
+    }
+    cases = []
+    for size in settings.vocabularies:
+        torch.manual_seed(settings.seed)
+        source_tokenizer, tokenizer = (train_tokenizer(lines[side], size) for side in lines)
+        encoded = zip(*(encode(t, lines[side]) for t, side in zip((source_tokenizer, tokenizer), lines, strict=True)))
+        pairs = [pair for pair in encoded if all(0 < len(side) <= settings.longest for side in pair)]
+        model = Translator(settings, source_tokenizer.get_vocab_size(), tokenizer.get_vocab_size())
+        source = encode(source_tokenizer, held_out[settings.source])
+        texts = held_out[settings.target]
+        lengths = [len(row) for row in encode(tokenizer, texts)]
+        per_word = sum(lengths) / sum(len(text.split()) for text in texts)
+        for step, seconds in train(model, pairs, settings):
+            begin = time.perf_counter()
+            case = {"vocabulary": size, "tokens_per_word": per_word, "step": step, "training_seconds": seconds}
+            case |= measure(model, settings, tokenizer, source, texts)
+            cases.append(case)
+            print({name: value for name, value in case.items() if name != "sentences"}, flush=True)
+            print(f"measured in {time.perf_counter() - begin:.0f} s", flush=True)
+    return {
+        "settings": dataclasses.asdict(settings),
+        "versions": {
+            **machine(),
+            "bleugrad": bleugrad.__version__,
+            **{name: version(name) for name in ("tokenizers", "sacrebleu", "numpy")},
+        },
+        "summary": summarise(cases),
+        "cases": cases,
+    }
+
+
+def table(results: dict) -> str:
+    lines = [
+        "Corpus BLEU of held-out sentences (x 100, no smoothing), greedy word BLEU by sacreBLEU",
+        f"  {'BPE':>5}{'tokens/word':>13}{'step':>7}{'expected, tokens':>18}{'expected, words':>17}"
+        f"{'greedy, tokens':>16}{'greedy, words':>15}",
+    ]
+    for case in results["cases"]:
+        numbers = [100 * case[name] for name in ("expected_token", "expected_word", "greedy_token", "greedy_word")]
+        lines.append(
+            f"  {case['vocabulary']:5}{case['tokens_per_word']:13.2f}{case['step']:7}"
+            f"{numbers[0]:18.2f}{numbers[1]:17.2f}{numbers[2]:16.2f}{numbers[3]:15.2f}"
+        )
+    lines += [
+        "",
+        "Sentences (smoothing 1): distance to the true expected word BLEU (sampled), and correlation over sentences",
+        f"  {'BPE':>5}{'step':>7}  {'in':7}{'bias':>9}{'mean gap':>10}{'r, sampled':>12}{'rho, sampled':>14}"
+        f"{'r, greedy':>11}{'rho, greedy':>13}",
+    ]
+    for case in results["cases"]:
+        for name, row in case["summary"].items():
+            lines.append(
+                f"  {case['vocabulary']:5}{case['step']:7}  {name + 's':7}{row['bias']:+9.4f}{row['gap']:10.4f}"
+                f"{row['pearson_sampled']:12.4f}{row['spearman_sampled']:14.4f}"
+                f"{row['pearson_greedy_word']:11.4f}{row['spearman_greedy_word']:13.4f}"
+            )
+    summary = results["summary"]
+    count = len(results["cases"])
+    lines += ["", f"All {count} checkpoints ranked, against greedy word BLEU: Kendall's tau, pairs in opposite order"]
+    for name, row in summary["ranking_of_checkpoints"].items():
+        lines.append(f"  {name.replace('_', ', '):18}{row['tau']:7.3f}{100 * row['opposite']:8.1f} %")
+    lines += ["", "Two checkpoints on one sentence: tokens order them opposite to words"]
+    for label, key in (
+        ("greedy outputs: token BLEU, word BLEU", "opposite_order_greedy"),
+        ("expected: token BLEU, true word BLEU", "opposite_order_expected"),
+        ("expected: word BLEU, true word BLEU", "opposite_order_expected_in_words"),
+    ):
+        shares = ", ".join(f"{kind} {100 * share:.1f} %" for kind, share in summary[key].items())
+        lines.append(f"  {label:40}{shares}")
+    other = ", ".join(f"{100 * case['other_segmentation']:.1f}" for case in results["cases"])
+    lines += [
+        "",
+        f"Greedy outputs not in the tokenizer's own segmentation, % by row: {other}",
+        f"sacreBLEU {results['cases'][0]['signature']}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def draw_checkpoints(results: dict, figure, palette) -> None:
+    upper, lower = figure.subplots(2, 1)
+    styles = {500: ("vermillion", "o"), 2000: ("blue", "s"), 8000: ("green", "^")}
+    for size in results["settings"]["vocabularies"]:
+        cases = [case for case in results["cases"] if case["vocabulary"] == size]
+        color, marker = styles.get(size, ("ink", "D"))
+        for name, line in (("token", ":"), ("word", "-")):
+            upper.plot(
+                [100 * case[f"expected_{name}"] for case in cases],
+                [100 * case["greedy_word"] for case in cases],
+                line,
+                marker=marker,
+                color=getattr(palette, color),
+                markerfacecolor=palette.paper if name == "token" else getattr(palette, color),
+                lw=1.3,
+                ms=5,
+                label=f"{name}s, BPE {size}",
+            )
+    upper.set(xlabel="expected BLEU of the corpus", ylabel="greedy word BLEU")
+    upper.legend(ncols=1)
+    last = [case for case in results["cases"] if case["vocabulary"] == results["settings"]["vocabularies"][0]][-1]
+    own = last["sentences"]
+    for name, color in (("token", "vermillion"), ("word", "blue")):
+        lower.plot(own["sampled"], own[name], ".", color=getattr(palette, color), ms=3, label=f"in {name}s")
+    lower.axline((0, 0), slope=1, color=palette.ink, lw=0.8)
+    lower.set(
+        xlabel=f"true expected word BLEU, sampled (BPE {last['vocabulary']})", ylabel="expected BLEU of the sentence"
+    )
+    lower.legend()
+
+
+def draw(results: dict, folder: Path) -> None:
+    from bleugrad.reports.style import save_figure
+
+    save_figure(folder, "subwords", 7.5, partial(draw_checkpoints, results))
+
+
+def write_results(results: dict, folder: Path) -> None:
+    """What was measured in results.json, and of each sentence in sentences.json."""
+    cases = [{name: value for name, value in case.items() if name != "sentences"} for case in results["cases"]]
+    (folder / "results.json").write_text(json.dumps(results | {"cases": cases}, indent=1) + "\n", encoding="utf-8")
+    sentences = [case["sentences"] for case in results["cases"]]
+    (folder / "sentences.json").write_text(json.dumps(sentences) + "\n", encoding="utf-8")
+
+
+def read_results(folder: Path) -> dict:
+    results, sentences = (
+        json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) for name in ("results", "sentences")
+    )
+    for case, own in zip(results["cases"], sentences, strict=True):
+        case["sentences"] = own
+    results["summary"] = summarise(results["cases"])
+    return results
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=os.environ.get("BLEUGRAD_DATA"), help="folder of the corpora")
+    parser.add_argument("--output", type=Path, help="folder for results.json, table.txt and the figure")
+    parser.add_argument("--redraw", type=Path, help="folder with results.json: train and measure nothing")
+    parser.add_argument("--quick", action="store_true", help="a few steps, to see it run")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    folder = arguments.redraw or arguments.output
+    if arguments.redraw:
+        results = read_results(folder)
+    elif arguments.data is None:
+        parser.error("--data or $BLEUGRAD_DATA must name the folder that holds the corpora")
+    else:
+        settings = Settings()
+        if arguments.quick:
+            settings = Settings(vocabularies=(500, 2000), checkpoints=(20, 40), sentences=60, samples=8)
+        results = run(settings, arguments.data)
+    text = table(results)
+    print(text)
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_results(results, folder)
+        (folder / "table.txt").write_text(text, encoding="utf-8")
+        draw(results, folder)
+
+
+if __name__ == "__main__":
+    main()

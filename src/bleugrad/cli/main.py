@@ -1,0 +1,101 @@
+"""The entry point: parse, run, and turn what went wrong into one line and an exit code."""
+
+import os
+import sys
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Sequence
+from functools import partial
+
+from bleugrad import __version__
+from bleugrad.cli.command import Command
+from bleugrad.cli.commands import COMMANDS
+from bleugrad.configuration.loading import suggestion
+from bleugrad.errors import FailureError, UsageError
+
+DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code: 0 done, 1 a failure in words, 2 wrong usage, 130 interrupted.
+
+    Args:
+        words: the command line after the program's name; that of the process by default.
+    """
+    parser, parsers = build_parser()
+    arguments, unknown = parser.parse_known_args(words)
+    if arguments.command is None:
+        parser.print_help()
+        return WRONG_USAGE
+    own_parser, command = parsers[arguments.command]
+    try:
+        _refuse(unknown, own_parser)
+        command.execute(arguments)
+        sys.stdout.flush()
+    except UsageError as error:
+        return _complain(own_parser, f"{error}\ntry: {own_parser.prog} --help", WRONG_USAGE)
+    except FailureError as error:
+        return _complain(own_parser, str(error), FAILED)
+    except KeyboardInterrupt:
+        return _complain(own_parser, "interrupted", INTERRUPTED)
+    except BrokenPipeError:  # the reader of our output left; nothing more can be said to it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except (OSError, MemoryError, RuntimeError) as error:
+        reason = _outside_reason(error)
+        if reason is None:
+            raise
+        return _complain(own_parser, reason, FAILED)
+    return DONE
+
+
+def build_parser() -> tuple[ArgumentParser, dict[str, tuple[ArgumentParser, Command]]]:
+    """The parser, and that of each command by name."""
+    wide = partial(RawDescriptionHelpFormatter, max_help_position=32)
+    parser = ArgumentParser(
+        prog="bleugrad",
+        description="Train sequence models directly on BLEU, without sampling.",
+        epilog=f"example:\n  {COMMANDS[0].example}\n\n`bleugrad COMMAND --help` shows the options of a command.",
+        formatter_class=wide,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"bleugrad {__version__}")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    parsers = {}
+    for command in COMMANDS:
+        own = subparsers.add_parser(
+            command.name,
+            help=command.summary,
+            description=f"{command.summary[0].upper()}{command.summary[1:]}.",
+            epilog=f"example:\n  {command.example}",
+            formatter_class=wide,
+            allow_abbrev=False,
+        )
+        command.configure(own)
+        parsers[command.name] = own, command
+    return parser, parsers
+
+
+def _refuse(unknown: Sequence[str], parser: ArgumentParser) -> None:
+    """Raise for the first argument nobody knows, with the option that comes nearest."""
+    if not unknown:
+        return
+    name = unknown[0].split("=")[0]
+    if not name.startswith("-"):
+        raise UsageError(f"unexpected argument {name!r}")
+    known = {option: None for action in parser._actions for option in action.option_strings}
+    raise UsageError(f"unknown option {name!r}{suggestion(name, known)}")
+
+
+def _outside_reason(error: OSError | MemoryError | RuntimeError) -> str | None:
+    """Words for what the machine refused (disk full, no permission, no memory); None for anything else, a bug."""
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror or error}"
+    if isinstance(error, MemoryError) or "allocate memory" in str(error) or "out of memory" in str(error):
+        return "not enough memory for these settings"
+    return None
+
+
+def _complain(parser: ArgumentParser, message: str, code: int) -> int:
+    print(f"{parser.prog}: {message}", file=sys.stderr)
+    return code

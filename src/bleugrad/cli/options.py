@@ -1,0 +1,87 @@
+"""Command-line options from the fields of a configuration: nothing is listed twice."""
+
+import argparse
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+from bleugrad.configuration.stage import Setting, Stage, settings, value_at, walk
+
+PREFIX = "setting:"
+
+
+def add_options(parser: ArgumentParser, kind: type[Stage]) -> None:
+    """One option for each setting, those of an inner stage in a group of their own."""
+    group = parser.add_argument_group("settings")
+    for path, setting in walk(kind):
+        if len(path) == 1:
+            _add_option(group, path, setting)
+    for inner in settings(kind):
+        if inner.is_stage:
+            group = parser.add_argument_group(inner.help)
+            for path, setting in walk(inner.kind, (inner.name,)):
+                _add_option(group, path, setting)
+
+
+def given_options(arguments: Namespace) -> dict[str, Any]:
+    """The settings given on the command line, nested as the configuration is."""
+    nested: dict[str, Any] = {}
+    for key, value in vars(arguments).items():
+        if not key.startswith(PREFIX):
+            continue
+        *tables, name = key.removeprefix(PREFIX).split(".")
+        place = nested
+        for table in tables:
+            place = place.setdefault(table, {})
+        place[name] = value
+    return nested
+
+
+def option_words(config: Stage) -> list[str]:
+    """The options that make this configuration, those at their default left out."""
+    words: list[str] = []
+    for path, setting in walk(type(config)):
+        value = value_at(config, path)
+        if value == setting.default:
+            continue
+        if isinstance(value, bool):
+            words.append(option_name(path) if value else option_name(path).replace("--", "--no-", 1))
+        elif isinstance(value, tuple):
+            words += [option_name(path), *map(str, value)]
+        elif str(value).startswith("-"):  # a word of its own would be taken for an option
+            words.append(f"{option_name(path)}={value}")
+        else:
+            words += [option_name(path), str(value)]
+    return words
+
+
+def option_name(path: tuple[str, ...]) -> str:
+    """The option of a setting.
+
+    Example:
+        >>> option_name(("repeats", "max_order"))
+        '--repeats-max-order'
+    """
+    return "--" + "-".join(path).replace("_", "-")
+
+
+def _add_option(group: Any, path: tuple[str, ...], setting: Setting) -> None:
+    shape: dict[str, Any] = {"type": setting.item_kind, "metavar": setting.item_kind.__name__.upper()}
+    if setting.kind is bool:
+        shape = {"action": argparse.BooleanOptionalAction}
+    elif setting.choices:
+        shape = {"choices": setting.choices}
+    elif setting.is_several:
+        shape["nargs"] = "+"
+    group.add_argument(
+        option_name(path),
+        dest=PREFIX + ".".join(path),
+        default=argparse.SUPPRESS,
+        help=f"{setting.help} (default: {_shown(setting.default)})".replace("%", "%%"),
+        **shape,
+    )
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, tuple):
+        return " ".join(map(str, value))
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)

@@ -1,0 +1,40 @@
+"""``bleugrad report``: draw a saved run again, without running anything."""
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from pathlib import Path
+
+from bleugrad.cli.command import Command
+from bleugrad.errors import FailureError
+from bleugrad.extras import require_extra
+from bleugrad.runs.directory import REPORT, read_run
+
+
+def configure(parser: ArgumentParser) -> None:
+    """The directory."""
+    parser.add_argument("directory", type=Path, metavar="DIR", help="a run directory")
+
+
+def execute(arguments: Namespace) -> None:
+    """Redraw the figures and the page from what the run saved."""
+    study = read_run(arguments.directory).about["study"]
+    require_extra("plots", "matplotlib", "drawing a report")
+    _writer(study)(arguments.directory)
+    print(f"report: {arguments.directory / REPORT}")
+
+
+def _writer(study: str) -> Callable[[Path], None]:
+    if study == "toy":
+        from bleugrad.reports.toy import write_report
+
+        return write_report
+    raise FailureError(f"no report is known for the study {study!r}")
+
+
+COMMAND = Command(
+    name="report",
+    summary="draw the figures and the page of a finished run again",
+    example="bleugrad report runs/toy",
+    configure=configure,
+    execute=execute,
+)

@@ -1,0 +1,88 @@
+"""From a TOML file and overrides to a checked configuration; a key nobody knows is an error."""
+
+import difflib
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from bleugrad.configuration.stage import Stage, settings
+from bleugrad.errors import UsageError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+StageT = TypeVar("StageT", bound=Stage)
+
+
+def load(kind: type[StageT], file: Path | None = None, overrides: Mapping[str, Any] | None = None) -> StageT:
+    """The configuration: defaults, then the file's values, then the overrides."""
+    values = read_toml(file) if file is not None else {}
+    try:
+        from_file = build(kind, values)
+    except UsageError as error:
+        raise UsageError(f"{file}: {error}") from None
+    if not overrides:
+        return from_file
+    return build(kind, merged(values, overrides))
+
+
+def read_toml(file: Path) -> dict[str, Any]:
+    """The file's values, or an error in words."""
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{file} is not TOML: {error}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{file} is not TOML: it is not UTF-8 text") from None
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror}") from None
+
+
+def build(kind: type[StageT], values: Mapping[str, Any], path: str = "") -> StageT:
+    """A stage from nested values.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> from bleugrad.configuration.stage import option
+        >>> @dataclass(frozen=True)
+        ... class Walk(Stage):
+        ...     steps: int = option(10, "steps to take", minimum=1)
+        >>> build(Walk, {"steps": 3})
+        Walk(steps=3)
+        >>> build(Walk, {"step": 3})
+        Traceback (most recent call last):
+        bleugrad.errors.UsageError: unknown setting 'step'; did you mean 'steps'?
+    """
+    known = {setting.name: setting for setting in settings(kind)}
+    given = {}
+    for name, value in values.items():
+        if name not in known:
+            raise UsageError(f"unknown setting {path + name!r}{suggestion(name, known, path)}")
+        if known[name].is_stage and isinstance(value, Mapping):
+            value = build(known[name].kind, value, f"{path}{name}.")
+        given[name] = value
+    try:
+        return kind(**given)
+    except UsageError as error:
+        raise UsageError(f"{path}{error}") from None
+
+
+def suggestion(name: str, known: Mapping[str, Any], prefix: str = "") -> str:
+    """The nearest of the known names as a question, or all of them where none is near."""
+    near = difflib.get_close_matches(name, known, n=1)
+    if near:
+        return f"; did you mean {prefix + near[0]!r}?"
+    return f"; expected one of {', '.join(prefix + name for name in known)}"
+
+
+def merged(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested values with the overrides in place of what they name."""
+    result = dict(values)
+    for name, value in overrides.items():
+        inner = result.get(name)
+        both = isinstance(inner, Mapping) and isinstance(value, Mapping)
+        result[name] = merged(inner, value) if both else value  # type: ignore[arg-type]
+    return result

@@ -1,0 +1,164 @@
+"""A stage's settings: a frozen dataclass whose fields carry their help text and range, checked when it is made."""
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from bleugrad.errors import UsageError
+
+
+def option(
+    default: Any, help: str, *, minimum: float | None = None, above: float | None = None, maximum: float | None = None
+) -> Any:
+    """A field with its default, what it means, and the range of its value (of each, for several).
+
+    Args:
+        default: the value if none is given.
+        help: one phrase, shown by ``--help`` and in reports.
+        minimum: the smallest value allowed.
+        above: the value must be greater than this.
+        maximum: the largest value allowed.
+    """
+    limits = {"minimum": minimum, "above": above, "maximum": maximum}
+    return dataclasses.field(default=default, metadata={"help": help, **limits})
+
+
+def stage(kind: "type[Stage]", help: str) -> Any:
+    """A field that is a stage of its own: a table of the TOML file, a prefix of the command line's options."""
+    return dataclasses.field(default_factory=kind, metadata={"help": help})
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Base of all settings. Types are int, float, str, bool, a Literal of strings, a tuple of numbers, or a Stage.
+
+    Example:
+        >>> @dataclass(frozen=True)
+        ... class Walk(Stage):
+        ...     steps: int = option(10, "steps to take", minimum=1)
+        >>> Walk(steps=0)
+        Traceback (most recent call last):
+        bleugrad.errors.UsageError: steps is 0; expected at least 1
+    """
+
+    def __post_init__(self) -> None:
+        for setting in settings(type(self)):
+            value = getattr(self, setting.name)
+            object.__setattr__(self, setting.name, setting.checked(value))
+
+
+@dataclass(frozen=True)
+class RunStage(Stage):
+    """Base of the settings of a whole run: all its randomness comes from one seed."""
+
+    seed: int = option(0, "of all randomness; several runs take this seed and those after it", minimum=0)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One field of a stage, with its type resolved."""
+
+    name: str
+    kind: Any
+    field: "dataclasses.Field[Any]"
+
+    @property
+    def help(self) -> str:
+        """What the setting means."""
+        return str(self.field.metadata["help"])
+
+    @property
+    def default(self) -> Any:
+        """The value if none is given."""
+        if self.field.default is not dataclasses.MISSING:
+            return self.field.default
+        assert self.field.default_factory is not dataclasses.MISSING
+        return self.field.default_factory()
+
+    @property
+    def is_stage(self) -> bool:
+        """Whether the value is a stage of its own."""
+        return isinstance(self.kind, type) and issubclass(self.kind, Stage)
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The words allowed, or none if any value of the type is."""
+        return get_args(self.kind) if get_origin(self.kind) is Literal else ()
+
+    @property
+    def item_kind(self) -> Any:
+        """The type of one value: that of the elements for a tuple."""
+        if get_origin(self.kind) is tuple:
+            return get_args(self.kind)[0]
+        return str if self.choices else self.kind
+
+    @property
+    def is_several(self) -> bool:
+        """Whether the value is a tuple."""
+        return get_origin(self.kind) is tuple
+
+    def checked(self, value: Any) -> Any:
+        """The value, converted where nothing is lost (int to float, list to tuple), or an error that names it."""
+        if self.is_stage:
+            if not isinstance(value, self.kind):
+                raise UsageError(f"{self.name} is {value!r}; expected a table of settings")
+            return value
+        if not self.is_several:
+            return self._checked_item(value)
+        if not isinstance(value, list | tuple) or not value:
+            raise UsageError(f"{self.name} is {value!r}; expected a list of at least one {_noun(self.item_kind)}")
+        return tuple(self._checked_item(item) for item in value)
+
+    def _checked_item(self, value: Any) -> Any:
+        if self.choices:
+            if value not in self.choices:
+                raise UsageError(f"{self.name} is {value!r}; expected {' or '.join(map(repr, self.choices))}")
+            return value
+        if self.item_kind is float and isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)
+        if type(value) is not self.item_kind:
+            raise UsageError(f"{self.name} is {value!r}; expected {_noun(self.item_kind, article=True)}")
+        self._check_range(value)
+        return value
+
+    def _check_range(self, value: Any) -> None:
+        limits = self.field.metadata
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UsageError(f"{self.name} is {value}; expected a finite number")
+        if limits["minimum"] is not None and value < limits["minimum"]:
+            raise UsageError(f"{self.name} is {value}; expected at least {limits['minimum']}")
+        if limits["above"] is not None and value <= limits["above"]:
+            raise UsageError(f"{self.name} is {value}; expected more than {limits['above']}")
+        if limits["maximum"] is not None and value > limits["maximum"]:
+            raise UsageError(f"{self.name} is {value}; expected at most {limits['maximum']}")
+
+
+def settings(kind: type[Stage]) -> list[Setting]:
+    """The settings of a stage, in order."""
+    hints = get_type_hints(kind)
+    return [Setting(field.name, hints[field.name], field) for field in dataclasses.fields(kind)]
+
+
+def walk(kind: type[Stage], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Setting]]:
+    """The settings of a stage and of the stages inside it, each with the names that lead to it."""
+    for setting in settings(kind):
+        here = (*path, setting.name)
+        if setting.is_stage:
+            yield from walk(setting.kind, here)
+        else:
+            yield here, setting
+
+
+def value_at(config: Stage, path: tuple[str, ...]) -> Any:
+    """The value the names lead to."""
+    value: Any = config
+    for name in path:
+        value = getattr(value, name)
+    return value
+
+
+def _noun(kind: Any, article: bool = False) -> str:
+    noun = {int: "whole number", float: "number", str: "text", bool: "true or false"}[kind]
+    return f"a {noun}" if article and kind in (int, float) else noun

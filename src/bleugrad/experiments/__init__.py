@@ -1,0 +1,1 @@
+"""Studies: each fills a run directory with measurements."""

@@ -1,0 +1,105 @@
+"""Gradient ascent on free logits, with every surrogate measured beside the truth it stands for."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+import bleugrad
+from bleugrad.experiments.toy.config import ToyConfig
+
+ADAM_EPSILON = 1e-12  # unsmoothed BLEU-4 starts with gradients near 1e-11, which Adam's usual 1e-8 would drown
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What is known of BLEU-N at one step.
+
+    Attributes:
+        step: updates made so far.
+        argmax_bleu: BLEU of the row-wise argmax.
+        bound: BLEU of the paper's matches LB_n: for N = 1 the paper's bound, for N > 1 its composite bound + 1.
+        paper_bound: the composite as the paper states it, bound - 1 for N > 1.
+        exact: BLEU of the exact expected matches.
+        lower: certified lower bound of E[BLEU].
+        upper: certified upper bound of E[BLEU].
+        sampled: mean BLEU of sampled hypotheses.
+        standard_error: of that mean.
+    """
+
+    step: int
+    argmax_bleu: float
+    bound: float
+    paper_bound: float
+    exact: float
+    lower: float
+    upper: float
+    sampled: float
+    standard_error: float
+
+
+def learning_curve(config: ToyConfig, order: int, seed: int) -> Iterator[Measurement]:
+    """Measurements of one ascent, at step 0, every few steps, and at the end."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = torch.randn(config.length, config.vocabulary, generator=generator).requires_grad_()
+    reference = torch.randint(config.vocabulary, (config.length,), generator=generator)
+    optimizer = _optimizer(config, logits)
+    for step in range(config.steps + 1):
+        if step % config.every == 0 or step == config.steps:
+            yield measure(config, order, step, logits.detach(), reference, generator)
+        if step < config.steps:
+            optimizer.zero_grad()
+            _expectation(config, order, logits, reference, config.method).value.backward()
+            optimizer.step()
+
+
+def measure(
+    config: ToyConfig, order: int, step: int, logits: Tensor, reference: Tensor, generator: torch.Generator
+) -> Measurement:
+    """Every curve of the figure at logits (T, V), in float64.
+
+    Args:
+        config: for smoothing and the number of samples.
+        order: the N of BLEU-N.
+        step: entered into the measurement.
+        logits: (T, V).
+        reference: (R,).
+        generator: of the samples.
+    """
+    logits = logits.double()
+    bound, exact = (_expectation(config, order, logits, reference, method) for method in ("bound", "exact"))
+    drawn = torch.multinomial(logits.softmax(1), config.samples, replacement=True, generator=generator).t()
+    sampled = _bleu(config, order, drawn, reference)
+    assert exact.lower is not None
+    return Measurement(
+        step=step,
+        argmax_bleu=_bleu(config, order, logits.argmax(1)[None], reference).item(),
+        bound=bound.value.item(),
+        paper_bound=bound.value.item() - (order > 1),
+        exact=exact.value.item(),
+        lower=exact.lower.item(),
+        upper=exact.upper.item(),
+        sampled=sampled.mean().item(),
+        standard_error=sampled.std().item() / math.sqrt(config.samples),
+    )
+
+
+def _expectation(
+    config: ToyConfig, order: int, logits: Tensor, reference: Tensor, method: str
+) -> bleugrad.ExpectedBLEUResult:
+    return bleugrad.expected_bleu(
+        logits[None], reference[None], method=method, max_order=order, smoothing=config.smoothing
+    )
+
+
+def _bleu(config: ToyConfig, order: int, hypotheses: Tensor, reference: Tensor) -> Tensor:
+    references = reference.expand(len(hypotheses), -1)
+    return bleugrad.bleu(hypotheses, references, max_order=order, smoothing=config.smoothing).value
+
+
+def _optimizer(config: ToyConfig, logits: Tensor) -> torch.optim.Optimizer:
+    if config.optimizer == "adam":
+        return torch.optim.Adam([logits], lr=config.learning_rate, eps=ADAM_EPSILON, maximize=True)
+    return torch.optim.SGD([logits], lr=config.learning_rate, maximize=True)

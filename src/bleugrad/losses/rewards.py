@@ -1,0 +1,113 @@
+"""Rewards: smoothed sentence BLEU of sampled token ids, on their device, the samples folded into the batch."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bleugrad.core.arguments import check_int, check_nonnegative, check_order, check_weights
+from bleugrad.core.matrix_bleu import clipped_matches
+from bleugrad.core.score import brevity_penalties, smoothed_precisions, weighted_geometric_mean
+from bleugrad.core.sequences import References, before_eos, close_up
+
+
+@dataclass(frozen=True)
+class RewardOptions:
+    """How a sampled sequence becomes a reward: smoothed sentence BLEU of the tokens before EOS. Checked."""
+
+    max_order: int
+    weights: tuple[float, ...]
+    smoothing: float
+    eos_id: int | None
+
+    @classmethod
+    def checked(
+        cls, max_order: int, weights: Sequence[float] | None, smoothing: float, eos_id: int | None
+    ) -> "RewardOptions":
+        """The options, or an error that names the wrong one."""
+        max_order = check_order(max_order)
+        return cls(
+            max_order,
+            check_weights(weights, max_order),
+            check_nonnegative("smoothing", smoothing),
+            None if eos_id is None else check_int("eos_id", eos_id),
+        )
+
+
+@dataclass(frozen=True)
+class RewardedSamples:
+    """Sequences of each sentence, S of them, and their rewards.
+
+    ``tokens`` (B, S, T) stand where they were drawn. ``scored`` (B, S, T) is True at the tokens whose probabilities
+    multiply to the probability of the sequence: those before the first EOS, and that EOS. ``matches`` (B, S, N),
+    ``lengths`` (B, S) and ``rewards`` (B, S) are those of the tokens before it.
+    """
+
+    tokens: Tensor
+    scored: Tensor
+    matches: Tensor
+    lengths: Tensor
+    rewards: Tensor
+
+    def first(self, number: int) -> "RewardedSamples":
+        """The first samples of each sentence."""
+        return RewardedSamples(*(part[:, :number] for part in vars(self).values()))
+
+    def log_probs(self, of_tokens: Tensor) -> Tensor:
+        """Log-probabilities of the sequences (B, S) from those of their tokens (B, S, T)."""
+        return torch.where(self.scored, of_tokens, 0).sum(2)
+
+
+def reward_samples(tokens: Tensor, valid: Tensor, references: References, options: RewardOptions) -> RewardedSamples:
+    """Smoothed sentence BLEU of sequences: exact, what :func:`bleugrad.bleu` gives for them.
+
+    Args:
+        tokens: (B, S, T) ids.
+        valid: (B, S, T) or (B, 1, T) bool, positions that count; the sequence is what stands there before EOS.
+        references: of the B sentences.
+        options: orders, weights, smoothing and EOS.
+
+    O(B S N (T + L) log(T + L)) time.
+    """
+    batch, samples, steps = tokens.shape
+    valid = valid.expand_as(tokens)
+    kept = before_eos(tokens, valid, options.eos_id)
+    closed, lengths = close_up(torch.where(kept, tokens, 0).view(-1, steps), kept.reshape(-1, steps))
+    folded = References(references.ids.repeat_interleave(samples, 0), references.lengths.repeat_interleave(samples, 0))
+    matches = clipped_matches(closed, lengths, folded, options.max_order)
+    kind = torch.float32 if tokens.device.type == "mps" else torch.float64
+    rewards = score_matches(matches.to(kind), lengths, folded.closest_lengths(lengths), options)
+    return RewardedSamples(
+        tokens=tokens,
+        scored=kept | _first_eos(tokens, valid, options.eos_id),
+        matches=matches.view(batch, samples, options.max_order),
+        lengths=lengths.view(batch, samples),
+        rewards=rewards.view(batch, samples),
+    )
+
+
+def score_matches(matches: Tensor, lengths: Tensor, reference_lengths: Tensor, options: RewardOptions) -> Tensor:
+    """``BP * prod_n ((O_n + s) / (M_n + s)) ^ w_n`` of matches (..., N) at hypothesis lengths (...), in their dtype."""
+    orders = torch.arange(options.max_order, device=lengths.device)
+    totals = (lengths[..., None] - orders).clamp(min=0).to(matches.dtype)
+    precisions = smoothed_precisions(matches, totals, options.smoothing)
+    penalty = brevity_penalties(lengths.to(matches.dtype), reference_lengths.to(matches.dtype))
+    return penalty * weighted_geometric_mean(precisions, options.weights)
+
+
+def leave_one_out(values: Tensor) -> Tensor:
+    """The mean of the other samples of the same sentence: (B, S) to (B, S), for S of at least 2.
+
+    >>> leave_one_out(torch.tensor([[1.0, 2.0, 6.0]])).tolist()
+    [[4.0, 3.5, 1.5]]
+    """
+    return (values.sum(1, keepdim=True) - values) / (values.shape[1] - 1)
+
+
+def _first_eos(tokens: Tensor, valid: Tensor, eos_id: int | None) -> Tensor:
+    """Where the first valid EOS of each sequence stands."""
+    if eos_id is None:
+        return torch.zeros_like(valid)
+    ends = (tokens == eos_id) & valid
+    return ends & (ends.long().cumsum(-1) == 1)

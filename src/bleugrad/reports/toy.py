@@ -1,0 +1,147 @@
+"""The report of the toy study, from its run directory alone."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bleugrad.reports import page, toy_figures
+from bleugrad.reports.style import save_figure
+from bleugrad.reports.toy_tables import correlation_range, curve_table, orders, repeat_table
+from bleugrad.runs.directory import CONFIG, FIGURES, REPORT, SavedRun, read_run
+from bleugrad.runs.files import write_text
+
+
+def write_report(path: Path) -> None:
+    """Draw the figures of the run in ``path`` and write its page."""
+    run = read_run(path)
+    _draw_figures(run)
+    write_text(path / REPORT, render(run))
+
+
+def _draw_figures(run: SavedRun) -> None:
+    folder = run.path / FIGURES
+    folder.mkdir(exist_ok=True)
+    for order in orders(run):
+        save_figure(folder, f"bleu-{order}", 5.0, toy_figures.draw_learning_curve(_curves(run, order)))
+    if run.summary["repeats"] is not None:
+        cases = _records(run, "case")
+        save_figure(folder, "repeats-example", 3.8, toy_figures.draw_example(_records(run, "example")))
+        save_figure(folder, "repeats-matches", 3.8, toy_figures.draw_match_errors(cases))
+        save_figure(folder, "repeats-bleu", 3.8, toy_figures.draw_bleu_errors(cases))
+
+
+def render(run: SavedRun) -> str:
+    """The page; the figures have been drawn."""
+    parts = [
+        page.paragraph(_introduction(run)),
+        page.heading("Learning curves"),
+        _curve_figures(run),
+        page.table(*curve_table(run)),
+    ]
+    if run.summary["repeats"] is not None:
+        parts += [
+            page.heading("Repeated words"),
+            page.paragraph(_REPEATS),
+            _repeat_figures(run),
+            page.table(*repeat_table(run)),
+        ]
+    parts += [page.heading("How it was made"), *_provenance(run)]
+    return page.page("Toy study: BLEU by gradient ascent on free logits", parts)
+
+
+def _introduction(run: SavedRun) -> str:
+    config = run.config
+    surrogate = "the paper's bound" if config["method"] == "bound" else "the exact expectation"
+    found = "; ".join(f"BLEU-{order}: {correlation_range(run, order, 'bound')}" for order in orders(run))
+    return (
+        f"Logits of {config['length']} positions and {config['vocabulary']} words start at random and climb "
+        f"{surrogate} towards a random reference, with {config['seeds']} seeds. The paper's claim is that its bound "
+        f"and the expected BLEU rise together. Correlation of the bound with sampled E[BLEU] over a run: {found}."
+    )
+
+
+def _curve_figures(run: SavedRun) -> str:
+    return page.figures(
+        page.figure(
+            run.path / FIGURES,
+            f"bleu-{order}",
+            f"Learning curves of BLEU-{order}: argmax, bound, exact expectation and sampled expectation against steps",
+            _curve_caption(run, order),
+        )
+        for order in orders(run)
+    )
+
+
+def _curve_caption(run: SavedRun, order: int) -> str:
+    seed = run.about["seed"]
+    composite = "" if order == 1 else " The paper's bound is a product of bounds minus 1; as there, 1 is added back."
+    return (
+        f"BLEU-{order}, seed {seed}. Crosses: mean of {run.config['samples']} samples, with standard error. "
+        f"Below: each surrogate minus sampled E[BLEU], thin lines the other seeds.{composite}"
+    )
+
+
+_REPEATS = (
+    "The bound is a lower bound where the reference's n-grams are distinct and do not overlap themselves. Where a "
+    "word repeats it can exceed the truth; the exact recursion cannot. Below, cases small enough to enumerate every "
+    "sequence."
+)
+
+
+def _repeat_figures(run: SavedRun) -> str:
+    folder, order = run.path / FIGURES, run.config["repeats"]["max_order"]
+    return page.figures(
+        [
+            page.figure(
+                folder,
+                "repeats-example",
+                "Expected matches of the reference a a: the bound lies above the truth up to probability 0.7",
+                "The smallest example: reference a a, three positions. At probability 0.5 the bound is 1.5, the truth "
+                "1.375.",
+            ),
+            page.figure(
+                folder,
+                "repeats-matches",
+                "Relative error of the bound against true expected matches, distinct and repeated words",
+                f"Random cases, one point for each order up to {order}. Above 0 the bound is not a bound.",
+            ),
+            page.figure(
+                folder,
+                "repeats-bleu",
+                "Surrogate BLEU minus true expected BLEU for references with repeated words",
+                f"BLEU-{order} made of exact expectations and of bounds, for references with repeated words, smoothing "
+                f"{run.config['repeats']['smoothing']:g}. The exact one is an upper bound: never below 0.",
+            ),
+        ]
+    )
+
+
+def _provenance(run: SavedRun) -> Iterator[str]:
+    yield page.paragraph("The command that repeats this run:")
+    yield page.preformatted(run.about["command"])
+    yield page.table(["setting", "value"], _settings(run.config), f"All settings, as in {CONFIG}.")
+    versions: Mapping[str, str] = run.about["versions"]
+    yield page.table(["", "version"], [[name, version] for name, version in versions.items()], "Made with.")
+
+
+def _settings(config: Mapping[str, Any], prefix: str = "") -> list[Sequence[str]]:
+    rows: list[Sequence[str]] = []
+    for name, value in config.items():
+        if isinstance(value, Mapping):
+            rows += _settings(value, f"{prefix}{name}.")
+        else:
+            rows.append([prefix + name, " ".join(map(str, value)) if isinstance(value, list) else str(value)])
+    return rows
+
+
+def _curves(run: SavedRun, order: int) -> list[list[dict[str, Any]]]:
+    """The measurements of an order, seed by seed."""
+    by_seed: dict[int, list[dict[str, Any]]] = {}
+    for record in _records(run, "curve"):
+        if record["order"] == order:
+            by_seed.setdefault(record["seed"], []).append(record)
+    return list(by_seed.values())
+
+
+def _records(run: SavedRun, kind: str) -> list[dict[str, Any]]:
+    return [record for record in run.records if record["kind"] == kind]

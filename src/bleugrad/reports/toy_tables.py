@@ -1,0 +1,75 @@
+"""The tables of the toy study: header, rows and caption."""
+
+from typing import Any
+
+from bleugrad.runs.directory import SavedRun
+
+Table = tuple[list[str], list[list[str | float]], str]
+
+SURROGATES = {"bound": "bound", "exact": "exact", "argmax_bleu": "argmax"}
+
+
+def orders(run: SavedRun) -> list[int]:
+    """The orders N that were run, as given."""
+    return list(dict.fromkeys(curve["order"] for curve in run.summary["curves"]))
+
+
+def correlation_range(run: SavedRun, order: int, surrogate: str) -> str:
+    """Least and greatest correlation with sampled E[BLEU] over the seeds."""
+    found = [curve[surrogate]["pearson"] for curve in _of_order(run, order)]
+    known = [value for value in found if value is not None]
+    if not known:
+        return "undefined"
+    low, high = f"{min(known):.4f}", f"{max(known):.4f}"
+    return low if low == high else f"{low} to {high}"
+
+
+def curve_table(run: SavedRun) -> Table:
+    """How each surrogate goes with sampled E[BLEU], order by order."""
+    header = ["", *(f"r, {name}" for name in SURROGATES.values()), "gap, bound", "gap, exact", "final E[BLEU]"]
+    caption = (
+        "r: correlation with sampled E[BLEU] over a run, least to greatest of the seeds. gap: the largest difference "
+        "from sampled E[BLEU] at any step of any seed. final E[BLEU]: mean of the seeds."
+    )
+    return header, [_curve_row(run, order) for order in orders(run)], caption
+
+
+def repeat_table(run: SavedRun) -> Table:
+    """How far bound and exact recursion are from the truth, for distinct and for repeated words."""
+    header = ["", "cases", "bound > truth", "by up to", "error, bound", "error, exact", "matches, exact"]
+    caption = (
+        "bound > truth: cases in which the bound of some order exceeds the true matches. error: mean distance from "
+        "true E[BLEU]. matches: largest relative error of the exact recursion's matches."
+    )
+    return header, [_repeat_row(kind, found) for kind, found in run.summary["repeats"].items()], caption
+
+
+def _curve_row(run: SavedRun, order: int) -> list[str | float]:
+    final = [curve["final"]["sampled"] for curve in _of_order(run, order)]
+    return [
+        f"BLEU-{order}",
+        *(correlation_range(run, order, name) for name in SURROGATES),
+        _largest_gap(run, order, "bound"),
+        _largest_gap(run, order, "exact"),
+        sum(final) / len(final),
+    ]
+
+
+def _repeat_row(kind: str, found: dict[str, Any]) -> list[str | float]:
+    return [
+        f"{kind} words",
+        found["cases"],
+        found["bound_exceeds"],
+        f"{100 * found['largest_excess']:.1f} %" if found["bound_exceeds"] else "never",
+        found["bound_bleu"]["mean_absolute_gap"],
+        found["exact_bleu"]["mean_absolute_gap"],
+        f"{found['exact_error']:.0e}",
+    ]
+
+
+def _largest_gap(run: SavedRun, order: int, name: str) -> float:
+    return float(max((curve[name]["largest_gap"] for curve in _of_order(run, order)), key=abs))
+
+
+def _of_order(run: SavedRun, order: int) -> list[dict[str, Any]]:
+    return [curve for curve in run.summary["curves"] if curve["order"] == order]

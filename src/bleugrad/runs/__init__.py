@@ -1,0 +1,1 @@
+"""A run directory: how a result was made, and the result."""

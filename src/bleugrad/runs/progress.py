@@ -1,0 +1,54 @@
+"""Progress of long work: a live bar in a terminal, a plain line now and then elsewhere."""
+
+import sys
+import time
+from types import TracebackType
+from typing import Any, TextIO
+
+SECONDS_BETWEEN_LINES = 5.0
+
+
+class Progress:
+    """Counts units of work, with rate, remaining time and the current value of some metrics, on standard error."""
+
+    def __init__(self, total: int, what: str, unit: str = "step", stream: TextIO | None = None) -> None:
+        self.total, self.what, self.unit = total, what, unit
+        self.stream = stream or sys.stderr
+        self.done = 0
+        self._metrics: dict[str, float] = {}
+        self._began = self._last = time.monotonic()
+        self._bar = self._make_bar() if self.stream.isatty() else None
+
+    def advance(self, amount: int = 1, **metrics: float) -> None:
+        """Count work done; ``metrics`` replace those shown before."""
+        self.done += amount
+        self._metrics = metrics or self._metrics
+        if self._bar is not None:
+            self._bar.set_postfix({name: f"{value:.4g}" for name, value in self._metrics.items()}, refresh=False)
+            self._bar.update(amount)
+        elif self.done >= self.total or time.monotonic() - self._last >= SECONDS_BETWEEN_LINES:
+            self._last = time.monotonic()
+            print(self.line(), file=self.stream, flush=True)
+
+    def line(self) -> str:
+        """The state in words."""
+        seconds = max(time.monotonic() - self._began, 1e-9)
+        rate = self.done / seconds
+        left = f"{(self.total - self.done) / rate:.0f} s left" if rate > 0 else "time left unknown"
+        parts = [f"{self.what}: {self.done}/{self.total} {self.unit}s", f"{rate:.3g} {self.unit}s/s", left]
+        parts += [f"{name} {value:.4g}" for name, value in self._metrics.items()]
+        return ", ".join(parts)
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def _make_bar(self) -> Any:
+        from tqdm import tqdm
+
+        return tqdm(total=self.total, desc=self.what, unit=self.unit, file=self.stream, dynamic_ncols=True)

@@ -1,0 +1,23 @@
+"""What made a run: the versions of everything that can change its numbers."""
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+import bleugrad
+
+PACKAGES = ("torch", "numpy", "matplotlib")
+
+
+def versions() -> dict[str, str]:
+    """Versions of this package, Python, the machine's architecture, and the libraries that are installed."""
+    found = {
+        "bleugrad": bleugrad.__version__,
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+    }
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,252 @@
+"""Which tokens open a word, read from a tokenizer. No tokenizer library is imported: what is passed brings its own.
+
+Tokenizers mark words in one of two places. SentencePiece and Metaspace (``▁the``), byte-level BPE (``Ġthe``) and
+WordPiece (``##er`` continues) mark where a word *begins*: whether a token opens a word can be seen from the token.
+``low@@ er``, ``low er</w>`` and SentencePiece with the space as suffix (``the▁``) mark where it *ends*: ``er`` may be a
+word of its own or the end of one, so that cannot be seen. But BLEU stays the same if hypothesis and references are all
+turned round, and turned round the token that ended a word opens it.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+SPACE_MARK = "▁"
+BYTE_SPACES = "ĠĊĉčċČ"
+"""Space, newline, tab, carriage return, vertical tab and form feed, as byte-level BPE writes them."""
+
+BYTE_FALLBACK_SPACES = frozenset(f"<0x{byte:02X}>" for byte in b" \n\t\r\v\f")
+
+KINDS = (
+    "a fast tokenizer of transformers, a tokenizers.Tokenizer, a sentencepiece.SentencePieceProcessor, or the "
+    "vocabulary as a list of token strings or a dict of token strings to ids"
+)
+
+
+def word_start_mask(
+    tokenizer: object,
+    *,
+    special: bool | Mapping[str, bool] = True,
+    flipped: bool = False,
+    size: int | None = None,
+) -> Tensor:
+    """The tokens that open a word, (V,) bool: what ``word_start=`` wants.
+
+    Words are what the tokenizer marks as such. Space marks (``▁``, ``Ġ``) give the words between spaces; WordPiece gives
+    those of its pre-tokenizer, which usually parts punctuation as well.
+
+    Args:
+        tokenizer: a fast tokenizer of transformers, a ``tokenizers.Tokenizer``, a
+            ``sentencepiece.SentencePieceProcessor``, or the vocabulary: a list of token strings, or a dict of them to
+            ids.
+        special: whether special tokens (padding, begin, end, unknown) open a word, by default yes, so that none becomes
+            part of the word before it. A dict of token strings to bools settles single tokens, special or not, and the
+            special ones it leaves out open a word. A plain vocabulary does not say which tokens are special: there a
+            token without mark opens a word as the vocabulary's style has it, unless named here.
+        flipped: for vocabularies that mark where a word *ends* (``low@@ er``, ``er</w>``, ``er▁``): whether a token opens
+            a word cannot be seen from it there. BLEU does not change if hypotheses and references are flipped in time,
+            and then the tokens that end a word open it: ``flipped=True`` gives the mask of those, for
+            ``loss(logits.flip(1), labels.flip(1))``. Exact, for fixed lengths: leave ``eos_id`` out.
+        size: V of the model where it is larger than the tokenizer's; ids without a token are like special tokens.
+
+    Tokens added by hand that are not special are read like all others. A token with a space inside counts as a part of
+    one word. Words are equal where their tokens are, so write the first word of a sentence like the others
+    (``add_prefix_space=True`` for byte-level BPE).
+
+    Example:
+        >>> vocabulary = ["<s>", "▁the", "▁low", "er", "est"]
+        >>> word_start_mask(vocabulary, special={"<s>": True}).tolist()
+        [True, True, True, False, False]
+        >>> word_start_mask(["the", "low@@", "er"], flipped=True).tolist()  # the and er end a word
+        [True, False, True]
+    """
+    read = _read(tokenizer)
+    if flipped != read.style.marks_ends:
+        raise ValueError(_direction_error(read.style, flipped))
+    mask = torch.full((_vocabulary_size(read.tokens, size),), special is not False)
+    for token, index in read.tokens.items():
+        mask[index] = read.style.opens(token) or token in read.swallow_space
+    if not isinstance(special, Mapping):
+        mask[sorted(read.special)] = bool(special)
+        return mask
+    mask[sorted(read.special)] = True
+    for token, opens in special.items():
+        if token not in read.tokens:
+            raise ValueError(f"special names {token!r}, which is not a token of the tokenizer")
+        mask[read.tokens[token]] = bool(opens)
+    return mask
+
+
+@dataclass(frozen=True)
+class _Style:
+    """How a vocabulary marks words: ``opens`` a word, read from the side that ``marks_ends`` tells."""
+
+    name: str
+    opens: Callable[[str], bool]
+    marks_ends: bool = False
+
+
+@dataclass(frozen=True)
+class _Read:
+    """A tokenizer's tokens with their ids, its style, the ids of special tokens, and tokens that take in the space."""
+
+    tokens: Mapping[str, int]
+    style: _Style
+    special: frozenset[int] = frozenset()
+    swallow_space: frozenset[str] = field(default_factory=frozenset)
+
+
+def _read(tokenizer: object) -> _Read:
+    if isinstance(tokenizer, Mapping | Sequence) and not isinstance(tokenizer, str | bytes):
+        tokens = _checked_vocabulary(tokenizer)
+        return _Read(tokens, _style_of_strings(tokens))
+    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    if callable(getattr(backend, "to_str", None)) and callable(getattr(backend, "get_vocab", None)):
+        known = frozenset(getattr(tokenizer, "all_special_ids", ()))
+        return _read_fast(backend, known)
+    if callable(getattr(tokenizer, "id_to_piece", None)) and callable(getattr(tokenizer, "is_control", None)):
+        return _read_sentencepiece(tokenizer)
+    found = f"{type(tokenizer).__module__}.{type(tokenizer).__qualname__}"
+    hint = "; its vocabulary can be passed instead" if hasattr(tokenizer, "get_vocab") else ""
+    raise TypeError(f"tokenizer is a {found}, which cannot be read{hint}; expected {KINDS}")
+
+
+def _read_fast(backend: Any, special: frozenset[int]) -> _Read:
+    """A ``tokenizers.Tokenizer``: the style follows from its own description."""
+    description = json.loads(backend.to_str())
+    added = {index: token for index, token in backend.get_added_tokens_decoder().items()}
+    tokens = backend.get_vocab(with_added_tokens=True)
+    return _Read(
+        tokens,
+        _style_of_description(description, tokens),
+        special | {index for index, token in added.items() if token.special},
+        frozenset(token.content for token in added.values() if token.lstrip),
+    )
+
+
+def _read_sentencepiece(processor: Any) -> _Read:
+    size = processor.get_piece_size()
+    tokens = {processor.id_to_piece(index): index for index in range(size)}
+    kinds = (processor.is_control, processor.is_unknown, processor.is_unused)
+    special = frozenset(index for index in range(size) if any(kind(index) for kind in kinds))
+    return _Read(tokens, _space_mark_style(SPACE_MARK, tokens), special)
+
+
+def _style_of_description(description: Mapping[str, Any], tokens: Iterable[str]) -> _Style:
+    model = description["model"]
+    if model["type"] == "WordLevel":
+        return _Style("one token a word", lambda token: True)
+    if prefix := model.get("continuing_subword_prefix"):
+        return _continuation_style(prefix)
+    if suffix := model.get("end_of_word_suffix"):
+        return _end_mark_style(suffix)
+    parts = list(_parts(description.get("pre_tokenizer"))) + list(_parts(description.get("decoder")))
+    parts += _parts(description.get("normalizer"))
+    if any(part["type"] == "ByteLevel" for part in parts):
+        return _byte_level_style()
+    for part in parts:
+        if part["type"] == "Metaspace":
+            return _space_mark_style(part.get("replacement", SPACE_MARK), tokens)
+        if part["type"] == "Replace" and SPACE_MARK in (part.get("content"), part.get("pattern", {}).get("String")):
+            return _space_mark_style(SPACE_MARK, tokens)
+    found = ", ".join([f"model {model['type']}", *(f"{part['type']}" for part in parts)])
+    raise ValueError(
+        f"tokenizer has no mark of words that is known: found {found}; expected Metaspace, ByteLevel, WordPiece, or a BPE "
+        "model with continuing_subword_prefix or end_of_word_suffix"
+    )
+
+
+def _parts(component: Mapping[str, Any] | None) -> Iterable[Mapping[str, Any]]:
+    """A component of the description and those it is a sequence of."""
+    if component is None:
+        return
+    if component["type"] != "Sequence":
+        yield component
+    for name in ("pretokenizers", "decoders", "normalizers"):
+        for part in component.get(name, ()):
+            yield from _parts(part)
+
+
+def _style_of_strings(tokens: Iterable[str]) -> _Style:
+    """The style whose mark occurs among the tokens."""
+    tokens = list(tokens)
+    found = {
+        "@@": any(token.endswith("@@") and token != "@@" for token in tokens),
+        "</w>": any(token.endswith("</w>") for token in tokens),
+        "##": any(token.startswith("##") and token.strip("#") for token in tokens),
+        SPACE_MARK: any(SPACE_MARK in token for token in tokens),
+        "Ġ": any(token.startswith("Ġ") for token in tokens),
+    }
+    marks = [mark for mark, occurs in found.items() if occurs]
+    if len(marks) != 1:
+        what = f"several marks of words, {', '.join(marks)}" if marks else "no mark of words"
+        raise ValueError(f"tokenizer is a vocabulary with {what}; expected one of {', '.join(found)} among its tokens")
+    match marks[0]:
+        case "@@":
+            return _Style("a word goes on after @@", lambda token: not token.endswith("@@"), marks_ends=True)
+        case "</w>":
+            return _end_mark_style("</w>")
+        case "##":
+            return _continuation_style("##")
+        case "Ġ":
+            return _byte_level_style()
+        case mark:
+            return _space_mark_style(mark, tokens)
+
+
+def _continuation_style(prefix: str) -> _Style:
+    return _Style(f"{prefix} continues a word", lambda token: not token.startswith(prefix))
+
+
+def _end_mark_style(suffix: str) -> _Style:
+    return _Style(f"{suffix} ends a word", lambda token: token.endswith(suffix), marks_ends=True)
+
+
+def _byte_level_style() -> _Style:
+    return _Style("Ġ opens a word", lambda token: token[:1] in BYTE_SPACES and token != "")
+
+
+def _space_mark_style(mark: str, tokens: Iterable[str]) -> _Style:
+    """The space is part of the token after it, or, if that is what most marked tokens show, of the one before."""
+    prefixed = suffixed = 0
+    for token in tokens:
+        begins, ends = token.startswith(mark), token.endswith(mark)
+        prefixed += begins and not ends
+        suffixed += ends and not begins
+    if suffixed > prefixed:
+        return _end_mark_style(mark)
+    return _Style(f"{mark} opens a word", lambda token: token.startswith(mark) or token in BYTE_FALLBACK_SPACES)
+
+
+def _checked_vocabulary(vocabulary: Mapping[Any, Any] | Sequence[Any]) -> Mapping[str, int]:
+    if not isinstance(vocabulary, Mapping):
+        repeated = len(vocabulary) - len(set(vocabulary))
+        if repeated:
+            raise ValueError(f"tokenizer is a list with {repeated} tokens that occur before; expected distinct tokens")
+        vocabulary = {token: index for index, token in enumerate(vocabulary)}
+    if not vocabulary:
+        raise ValueError("tokenizer is an empty vocabulary; expected token strings")
+    for token, index in vocabulary.items():
+        if not isinstance(token, str) or not isinstance(index, int) or index < 0:
+            raise TypeError(f"tokenizer holds {token!r}: {index!r}; expected token strings and ids of at least 0")
+    return vocabulary
+
+
+def _vocabulary_size(tokens: Mapping[str, int], size: int | None) -> int:
+    least = max(tokens.values()) + 1
+    if size is not None and size < least:
+        raise ValueError(f"size is {size}; expected at least {least}, the tokenizer's vocabulary")
+    return least if size is None else size
+
+
+def _direction_error(style: _Style, flipped: bool) -> str:
+    if flipped:
+        return f"flipped is True, but the tokenizer marks where words begin ({style.name}); expected flipped=False"
+    return (
+        f"tokenizer marks where words end ({style.name}), so that a token does not show whether it opens one; expected "
+        "flipped=True, and hypotheses and references flipped in time: loss(logits.flip(1), labels.flip(1))"
+    )

@@ -1,0 +1,183 @@
+"""The command line: help without torch, exit codes, and no traceback for a user's mistake."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from bleugrad import __version__
+from bleugrad.cli import toy
+from bleugrad.cli.main import build_parser, main
+from bleugrad.errors import FailureError
+
+SMALL = "--orders 1 --vocabulary 20 --length 3 --seeds 1 --steps 2 --samples 5 --repeats-cases 0".split()
+ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+
+def run_process(*words, **more):
+    command = [sys.executable, *words]
+    return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False, **more)
+
+
+@pytest.mark.parametrize("words", [["--help"], ["toy", "--help"], ["report", "--help"], ["--version"]])
+def test_help_is_shown_without_loading_torch(words):
+    script = f"""
+import sys
+from bleugrad.cli.main import main
+try:
+    main({words!r})
+except SystemExit as stop:
+    code = stop.code
+assert code == 0, code
+heavy = {{"torch", "numpy", "matplotlib", "tqdm"}} & set(sys.modules)
+assert not heavy, heavy
+"""
+    done = run_process("-c", script)
+    assert done.returncode == 0, done.stderr
+    assert "bleugrad" in done.stdout
+
+
+def test_the_module_is_the_program():
+    done = run_process("-m", "bleugrad", "--version")
+    assert (done.returncode, done.stdout) == (0, f"bleugrad {__version__}\n")
+
+
+def test_help_shows_every_setting_with_its_default_and_an_example(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["toy", "--help"])
+    assert stop.value.code == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for text in (
+        "--vocabulary INT words to choose from (default: 10000)",
+        "--orders INT [INT ...] draw BLEU-N for each of these N (default: 1 2 4)",
+        "--method {bound,exact}",
+        "--repeats-cases",
+        "(default: runs/toy)",
+        "--seed",
+        "--config",
+        "example: bleugrad toy",
+    ):
+        assert text in shown
+
+
+def test_examples_in_the_help_can_be_parsed():
+    parser, parsers = build_parser()
+    for _, command in parsers.values():
+        program, *words = command.example.split()
+        assert program == "bleugrad"
+        assert parser.parse_args(words).command == command.name
+
+
+def test_no_command_shows_the_help_and_is_wrong_usage(capsys):
+    assert main([]) == 2
+    assert "toy" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["toy", "--step", "5"], "unknown option '--step'; did you mean '--steps'?"),
+        (["toy", "extra"], "unexpected argument 'extra'"),
+        (["toy", "--vocabulary", "1"], "vocabulary is 1; expected at least 2"),
+        (["toy", "--orders", "11"], "orders is (11,); expected at most length = 10"),
+        (["toy", "--orders", "2", "2"], "expected each order once"),
+        (["toy", "--learning-rate", "nan"], "learning_rate is nan; expected a finite number"),
+        (["toy", "--repeats-length", "9"], "repeats.vocabulary is 5; expected at least length = 9"),
+        (["toy", "--repeats-vocabulary", "60"], "repeats.vocabulary is 60 and length 5"),
+        (["toy", "--config", "absent.toml"], "cannot read absent.toml: No such file"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_code_2(words, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 2
+    shown = capsys.readouterr().err
+    assert message in shown
+    assert "Traceback" not in shown
+    assert list(tmp_path.iterdir()) == [], "nothing is written before the settings are right"
+
+
+@pytest.mark.parametrize("words", [["toys"], ["toy", "--steps", "many"], ["toy", "--method", "best"], ["report"]])
+def test_what_argparse_refuses_is_exit_code_2_too(words, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    assert stop.value.code == 2
+    assert "error:" in capsys.readouterr().err
+
+
+def test_a_wrong_key_in_the_file_names_file_and_key(tmp_path, capsys):
+    (tmp_path / "toy.toml").write_text("stepps = 3\n")
+    assert main(["toy", "--config", str(tmp_path / "toy.toml")]) == 2
+    assert "toy.toml: unknown setting 'stepps'; did you mean 'steps'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["report", "absent"], "absent holds no run"),
+        (["toy", *SMALL, "--output", "taken"], "taken is a file"),
+        (["toy", *SMALL, "--output", "taken/run"], "cannot write the run to taken/run: Not a directory"),
+    ],
+)
+def test_a_failure_is_one_line_and_exit_code_1(words, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "taken").write_text("")
+    assert main(words) == 1
+    shown = capsys.readouterr().err
+    assert message in shown
+    assert "Traceback" not in shown
+    assert len(shown.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (FailureError("in words"), "bleugrad toy: in words"),
+        (OSError(28, "No space left on device", "here"), "bleugrad toy: here: No space left on device"),
+        (MemoryError(), "bleugrad toy: not enough memory for these settings"),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), "not enough memory"),
+    ],
+)
+def test_what_the_machine_refuses_is_said_in_words(error, message, capsys, tmp_path, monkeypatch):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(toy, "require_extra", fail)
+    assert main(["toy", *SMALL, "--output", str(tmp_path / "run")]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_a_bug_is_not_hidden(tmp_path, monkeypatch):
+    def fail(*_):
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(toy, "require_extra", fail)
+    with pytest.raises(RuntimeError, match="a bug"):
+        main(["toy", *SMALL, "--output", str(tmp_path / "run")])
+
+
+def test_a_missing_extra_is_named_with_the_command_that_installs_it(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("bleugrad.extras.find_spec", lambda name: None)
+    assert main(["toy", *SMALL, "--output", str(tmp_path / "run")]) == 1
+    assert "needs matplotlib, which is not installed; install it with: pip install 'bleugrad[plots]'" in (
+        capsys.readouterr().err
+    )
+
+
+def test_control_c_is_a_short_line_and_leaves_an_interrupted_run(tmp_path):
+    output = tmp_path / "run"
+    words = ["-m", "bleugrad", "toy", "--seeds", "1000", "--vocabulary", "100", "--output", str(output)]
+    process = subprocess.Popen([sys.executable, *words], env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    metrics = output / "metrics.jsonl"
+    while not (metrics.exists() and metrics.stat().st_size) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    shown = process.communicate(timeout=60)[1]
+    assert process.returncode == 130
+    assert shown.splitlines()[-1] == "bleugrad toy: interrupted"
+    assert "Traceback" not in shown
+    assert '"status": "interrupted"' in (output / "run.json").read_text()
+    assert metrics.read_text().endswith("}\n")

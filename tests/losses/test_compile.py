@@ -1,0 +1,86 @@
+"""torch.compile(fullgraph=True): the values and gradients of eager mode, without a break in the graph."""
+
+import pytest
+import torch
+
+from bleugrad import ExpectedBLEULoss, LinearExpectedBLEULoss
+from tests.losses.cases import assert_all_close, draw_batch, gradients
+
+EOS, SLOW = 0, pytest.mark.slow
+# torch's own, under "warnings are errors"
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore::UserWarning:torch"),
+]
+
+
+@pytest.fixture(autouse=True)
+def fresh_compiler():
+    torch.compiler.reset()
+    yield
+    torch.compiler.reset()
+
+
+def check(loss, compiled, batch, steps, dtype=torch.float64, atol=1e-12, **options):
+    logits, labels = draw_batch(batch, steps, dtype=dtype, **options)
+    found = gradients(lambda x: compiled(x, labels), logits)
+    assert_all_close(found, gradients(lambda x: loss(x, labels), logits), atol)
+    assert found[1].abs().max() > 1e-4
+
+
+TRACED = {
+    "corpus": {},
+    "sentence": {"level": "sentence", "reduction": "none", "cross_entropy_weight": 0.3},
+    "eos": {"eos_id": EOS, "cross_entropy_weight": 0.3},
+    "bound eos": {"method": "bound", "eos_id": EOS},
+}
+
+
+@pytest.mark.parametrize("name", [name if name == "sentence" else pytest.param(name, marks=SLOW) for name in TRACED])
+def test_the_graph_has_no_breaks(seed, name):
+    """Traced forward and backward, and run without code generation; a second batch of another shape too."""
+    loss = ExpectedBLEULoss(**TRACED[name])
+    compiled = torch.compile(loss, fullgraph=True, dynamic=True, backend="aot_eager")
+    for batch, steps in ((3, 8), (5, 6)):
+        check(loss, compiled, batch, steps)
+
+
+def test_the_graph_of_the_fused_loss_has_no_breaks(seed):
+    loss = LinearExpectedBLEULoss(cross_entropy_weight=0.3)
+    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
+    hidden, labels = draw_batch(3, 8, 5, words=11)
+    weight, bias = torch.randn(11, 5, dtype=torch.float64), torch.randn(11, dtype=torch.float64)
+    found, wanted = (
+        gradients(lambda h, w, b, call=call: call(h, w, labels, b), hidden, weight, bias) for call in (compiled, loss)
+    )
+    assert_all_close(found, wanted, 1e-12)
+
+
+@SLOW
+def test_exact_for_changing_batch_and_length(seed):
+    """One compilation, dynamic shapes, float32."""
+    loss = ExpectedBLEULoss(cross_entropy_weight=0.3)
+    compiled = torch.compile(loss, fullgraph=True, dynamic=True)
+    for batch, steps in ((3, 8), (5, 6), (4, 17)):
+        check(loss, compiled, batch, steps, dtype=torch.float32, atol=1e-6)
+
+
+@SLOW
+def test_bound_with_eos(seed):
+    loss = ExpectedBLEULoss("bound", eos_id=EOS)
+    check(loss, torch.compile(loss, fullgraph=True), 3, 8)
+
+
+@SLOW
+def test_fused(seed):
+    """The projection compiled with what makes the hidden states."""
+    loss = LinearExpectedBLEULoss("exact", eos_id=EOS, cross_entropy_weight=0.3)
+    states, labels = draw_batch(3, 8, 5, words=11)
+    weight, bias = torch.randn(11, 5, dtype=torch.float64), torch.randn(11, dtype=torch.float64)
+
+    def call(states, weight, bias):
+        return loss(torch.tanh(states), weight, labels, bias)
+
+    found = gradients(torch.compile(call, fullgraph=True), states, weight, bias)
+    assert_all_close(found, gradients(call, states, weight, bias), 1e-12)

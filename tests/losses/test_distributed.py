@@ -1,0 +1,199 @@
+"""Two gloo processes, each with a part of the batch, against one process with all of it."""
+
+import datetime
+import socket
+from dataclasses import dataclass, field
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from bleugrad import ExpectedBLEULoss, LinearExpectedBLEULoss
+from tests.losses.cases import IGNORE
+
+PROCESSES, WORDS, WIDTH, EOS = 2, 12, 6, 0
+LENGTHS = (7, 4, 9, 1, 6)  # of the sentences of the whole batch
+pytestmark = pytest.mark.skipif(
+    not dist.is_available() or not dist.is_gloo_available(), reason="torch was built without gloo"
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """Sentences [0:split] go to process 0, the rest to process 1."""
+
+    options: dict = field(default_factory=dict)
+    split: int = 2
+    several: bool = False
+    ignored: tuple = ()
+    dtype: torch.dtype = torch.float64
+    fused: bool = False
+
+    def batch(self):
+        """Source, labels and references (None where they are the labels) of the whole batch."""
+        generator = torch.Generator().manual_seed(3)
+        source = torch.randint(1, WORDS, (len(LENGTHS), max(LENGTHS)), generator=generator)
+        labels = torch.randint(1, 5, source.shape, generator=generator)
+        lengths = torch.tensor(LENGTHS)[:, None]
+        if self.options.get("eos_id") is not None:
+            labels[torch.arange(max(LENGTHS)) == lengths - 1] = EOS
+        labels[torch.arange(max(LENGTHS)) >= lengths] = IGNORE
+        labels[list(self.ignored)] = IGNORE
+        references = [
+            [torch.randint(1, 5, (3 + (3 * b + k) % 5,), generator=generator).tolist() for k in range(1 + b % 3)]
+            for b in range(len(LENGTHS))
+        ]
+        return source, labels, references if self.several else None
+
+    def part(self, rank):
+        """What process `rank` sees, cut to the length of its own longest sentence."""
+        source, labels, references = self.batch()
+        rows = slice(0, self.split) if rank == 0 else slice(self.split, None)
+        width = max(LENGTHS[rows], default=0)
+        return source[rows, :width], labels[rows, :width], None if references is None else references[rows]
+
+    def model(self):
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Embedding(WORDS, WIDTH), nn.Tanh(), nn.Linear(WIDTH, WORDS)).to(self.dtype)
+
+    def run(self, model, batch, group):
+        """The loss, and the gradients of the model's parameters after one backward pass."""
+        source, labels, references = batch
+        if self.fused:
+            body, head = model.module[:2], model.module[2]
+            criterion = LinearExpectedBLEULoss(process_group=group, **self.options)
+            loss = criterion(body(source), head.weight, labels, head.bias, references=references)
+        else:
+            loss = ExpectedBLEULoss(process_group=group, **self.options)(model(source), labels, references=references)
+        loss.backward()
+        return loss.detach(), [parameter.grad for parameter in model.parameters()]
+
+
+class Alone(nn.Module):
+    """Stands where DistributedDataParallel does, in one process."""
+
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, source):
+        return self.module(source)
+
+
+CASES = {
+    "corpus": Case(),
+    "corpus bound": Case({"method": "bound"}),
+    "corpus eos": Case({"eos_id": EOS}),
+    "corpus bound eos": Case({"method": "bound", "eos_id": EOS}),
+    "several references": Case({"smoothing": 0.5}, several=True),
+    "several references eos": Case({"eos_id": EOS}, several=True, split=3),
+    "cross-entropy": Case({"cross_entropy_weight": 0.7}),
+    "cross-entropy eos": Case({"cross_entropy_weight": 0.7, "eos_id": EOS}, split=4),
+    "sentence mean": Case({"level": "sentence"}),
+    "sentence mean eos cross-entropy": Case({"level": "sentence", "eos_id": EOS, "cross_entropy_weight": 0.3}, split=1),
+    "sentence mean ignored rows": Case({"level": "sentence", "cross_entropy_weight": 0.3}, ignored=(1, 3)),
+    "one process with nothing that counts": Case({"eos_id": EOS, "cross_entropy_weight": 0.3}, ignored=(0, 1)),
+    "float32": Case({"cross_entropy_weight": 0.1}, dtype=torch.float32),
+    "float32 eos": Case({"eos_id": EOS}, dtype=torch.float32),
+    "fused": Case({"eos_id": EOS, "cross_entropy_weight": 0.3}, fused=True),
+}
+EMPTY = {
+    "one process without sentences": Case({"cross_entropy_weight": 0.3}, split=0),
+    "one process without sentences eos": Case({"eos_id": EOS, "cross_entropy_weight": 0.3}, split=0),
+}  # apart: a collective that one process leaves out takes both of them down
+SHARDED = ("corpus", "corpus eos", "cross-entropy", "sentence mean")  # also run without pooling
+
+
+def average_gradients(model):
+    """What DistributedDataParallel does, for a loss that does not go through the model's forward."""
+    for parameter in model.parameters():
+        dist.all_reduce(parameter.grad)
+        parameter.grad /= PROCESSES
+
+
+def work(rank, port, directory, cases):
+    """One process: every case with pooling, some without; results saved for the parent."""
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        "gloo",
+        init_method=f"tcp://127.0.0.1:{port}",
+        rank=rank,
+        world_size=PROCESSES,
+        timeout=datetime.timedelta(seconds=30),
+    )
+    results = {}
+    for name, case in cases.items():
+        for pooled in (True, False) if name in SHARDED else (True,):
+            group = dist.group.WORLD if pooled else None
+            model = (Alone if case.fused else DistributedDataParallel)(case.model())
+            loss, grads = case.run(model, case.part(rank), group)
+            if case.fused:
+                average_gradients(model)
+            results[name, pooled] = loss, grads
+    torch.save(results, directory / f"{rank}.pt")
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def run_processes(directory, cases):
+    """[process][case name, pooled] -> (loss, gradients); all cases in one spawn."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    torch.multiprocessing.spawn(work, (port, directory, cases), nprocs=PROCESSES)
+    return [torch.load(directory / f"{rank}.pt") for rank in range(PROCESSES)]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    return run_processes(tmp_path_factory.mktemp("processes"), CASES)
+
+
+def in_one_process(case):
+    return case.run(Alone(case.model()), case.batch(), None)
+
+
+def check(results, name, case):
+    tolerance = 1e-12 if case.dtype == torch.float64 else 1e-6
+    loss, grads = in_one_process(case)
+    assert max(grad.abs().max() for grad in grads) > 1e-3
+    for rank in range(PROCESSES):
+        found, found_grads = results[rank][name, True]
+        torch.testing.assert_close(found, loss, rtol=0, atol=tolerance)
+        for actual, expected in zip(found_grads, grads, strict=True):
+            torch.testing.assert_close(actual, expected, rtol=0, atol=tolerance)
+    assert torch.equal(results[0][name, True][0], results[1][name, True][0])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_two_processes_have_the_loss_and_gradients_of_one(results, name):
+    check(results, name, CASES[name])
+
+
+def test_one_of_them_may_have_no_sentences(tmp_path):
+    """The last batch of an epoch can leave a process without any."""
+    results = run_processes(tmp_path, EMPTY)
+    for name, case in EMPTY.items():
+        check(results, name, case)
+
+
+@pytest.mark.parametrize("name", SHARDED)
+def test_without_the_group_they_differ(results, name):
+    """Each process then has the loss of its own part, and the averaged gradient is another one."""
+    case = CASES[name]
+    loss, grads = in_one_process(case)
+    first, second = (results[rank][name, False][0] for rank in range(PROCESSES))
+    assert (first - second).abs() > 1e-3
+    assert ((first + second) / 2 - loss).abs() > 1e-4
+    found = results[0][name, False][1]
+    assert max((a - b).abs().max() for a, b in zip(found, grads, strict=True)) > 1e-4
+
+
+@pytest.mark.parametrize("name", SHARDED)
+def test_without_the_group_each_has_the_loss_of_its_part(results, name):
+    case = CASES[name]
+    for rank in range(PROCESSES):
+        loss, _ = case.run(Alone(case.model()), case.part(rank), None)
+        torch.testing.assert_close(results[rank][name, False][0], loss, rtol=0, atol=1e-13)

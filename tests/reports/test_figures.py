@@ -1,0 +1,136 @@
+"""The figures: labelled, legends beside the curves, colours that survive colour blindness, files that repeat."""
+
+from itertools import combinations
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from bleugrad.reports import toy_figures
+from bleugrad.reports.style import DARK, LIGHT, WIDTH, _settings, save_figure
+
+
+def curve(order, seed, wobble):
+    levels = np.linspace(0, 1, 11) ** 2
+    return [
+        {
+            "order": order,
+            "seed": seed,
+            "step": step,
+            "argmax_bleu": float(level),
+            "bound": float(level * 0.9),
+            "exact": float(level),
+            "lower": float(level * 0.7),
+            "upper": float(level),
+            "sampled": float(level) - wobble,
+            "standard_error": 0.01,
+        }
+        for step, level in enumerate(levels)
+    ]
+
+
+EXAMPLE = [
+    {"p": p, "true_matches": p, "bound_matches": p + 0.1, "exact_matches": p} for p in np.linspace(0, 1, 51).tolist()
+]
+CASES = [
+    {
+        "repeated": repeated,
+        "true_matches": [1.0, 0.5],
+        "bound_matches": [0.9 + repeated, 0.5],
+        "true_bleu": 0.4,
+        "bound_bleu": 0.3,
+        "exact_bleu": 0.45,
+    }
+    for repeated in (False, True)
+]
+DRAWINGS = {
+    "bleu-1": toy_figures.draw_learning_curve([curve(1, 0, 0.0), curve(1, 1, 0.02)]),
+    "bleu-2": toy_figures.draw_learning_curve([curve(2, 0, 0.0)]),
+    "example": toy_figures.draw_example(EXAMPLE),
+    "matches": toy_figures.draw_match_errors(CASES),
+    "bleu": toy_figures.draw_bleu_errors(CASES),
+}
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_axes_are_labelled_and_the_legend_covers_none_of_them(name):
+    with matplotlib.rc_context(_settings(LIGHT)):
+        figure = Figure(figsize=(WIDTH, 4.0), layout="constrained")
+        DRAWINGS[name](figure, LIGHT)
+        canvas = FigureCanvasAgg(figure)
+        canvas.draw()
+    assert all(axes.get_ylabel() for axes in figure.axes)
+    assert figure.axes[-1].get_xlabel()
+    (legend,) = figure.legends
+    box = legend.get_window_extent()
+    assert all(not box.overlaps(axes.get_window_extent()) for axes in figure.axes)
+    assert box.x0 >= 0
+    assert box.x1 <= figure.bbox.x1
+    assert len(legend.get_texts()) >= 2
+
+
+def test_the_composite_is_labelled_as_in_the_paper():
+    labels = {}
+    for name in ("bleu-1", "bleu-2"):
+        figure = Figure()
+        DRAWINGS[name](figure, LIGHT)
+        labels[name] = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "the paper's bound" in labels["bleu-1"]
+    assert "the paper's bound + 1" in labels["bleu-2"]
+    assert "certified interval" in labels["bleu-2"]
+
+
+def test_files_are_png_and_svg_light_and_dark_and_the_same_each_time(tmp_path):
+    contents = []
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        folder.mkdir()
+        save_figure(folder, "drawing", 4.0, DRAWINGS["bleu-2"])
+        contents.append({file.name: file.read_bytes() for file in folder.iterdir()})
+    assert contents[0] == contents[1]
+    assert set(contents[0]) == {"drawing.svg", "drawing.png", "drawing-dark.svg"}
+    assert contents[0]["drawing.png"].startswith(b"\x89PNG")
+    assert LIGHT.paper.encode() in contents[0]["drawing.svg"]
+    assert DARK.paper.encode() in contents[0]["drawing-dark.svg"]
+
+
+# What an eye without one kind of cone sees, in linear RGB (Machado, Oliveira and Fernandes 2009, severity 1).
+MISSING_CONES = {
+    "none": np.eye(3),
+    "red": np.array(
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
+    ),
+    "green": np.array(
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+    ),
+    "blue": np.array(
+        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]]
+    ),
+}
+# Colours that meet in one figure.
+TOGETHER = [
+    ("vermillion", "blue", "purple", "ink", "paper"),
+    ("orange", "ink", "purple", "blue", "paper"),
+    ("blue", "green", "vermillion", "paper"),
+]
+
+
+def linear(colour):
+    encoded = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    return np.where(encoded <= 0.04045, encoded / 12.92, ((encoded + 0.055) / 1.055) ** 2.4)
+
+
+def lab(rgb):
+    to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+    x, y, z = np.cbrt(np.clip(to_xyz @ rgb / [0.9505, 1.0, 1.089], 1e-6, None))
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+@pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
+@pytest.mark.parametrize("missing", MISSING_CONES)
+def test_colours_that_meet_differ_for_every_eye(palette, missing):
+    for names in TOGETHER:
+        seen = {name: lab(np.clip(MISSING_CONES[missing] @ linear(getattr(palette, name)), 0, 1)) for name in names}
+        for one, other in combinations(names, 2):
+            assert np.linalg.norm(seen[one] - seen[other]) > 15, (one, other)

@@ -1,0 +1,53 @@
+"""Imports only go downward: a module imports packages below its own, never beside or above it."""
+
+import ast
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+(ROOT,) = (Path(folder) for folder in importlib.util.find_spec("bleugrad").submodule_search_locations)
+
+BELOW = {
+    "errors": set(),
+    "extras": {"errors"},
+    "configuration": {"errors"},
+    "runs": {"errors", "configuration"},
+    "core": set(),
+    "losses": {"core"},
+    "tokenizers": set(),
+    "experiments": {"errors", "extras", "configuration", "runs", "core", "losses"},
+    "reports": {"errors", "extras", "configuration", "runs"},
+    "cli": {"errors", "extras", "configuration", "runs", "core", "losses", "experiments", "reports"},
+    "__main__": {"cli"},
+}
+
+
+def imported_packages(path):
+    """The packages of ours a source file imports, inside functions too; `import bleugrad` is the public surface."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} imports relatively"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        ours = [name.split(".")[1] for name in names if name.startswith("bleugrad.")]
+        yield from (name for name in ours if name in BELOW)
+
+
+def sources(package):
+    alone = ROOT / f"{package}.py"
+    return [alone] if alone.exists() else sorted((ROOT / package).rglob("*.py"))
+
+
+def test_every_package_has_its_place():
+    found = {path.stem for path in ROOT.glob("*.py")} | {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    assert found - {"__init__"} == set(BELOW)
+
+
+@pytest.mark.parametrize("package", BELOW)
+def test_a_package_imports_only_what_is_below_it(package):
+    for path in sources(package):
+        above = set(imported_packages(path)) - BELOW[package] - {package}
+        assert not above, f"{path.relative_to(ROOT)} imports {above}"

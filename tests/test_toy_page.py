@@ -1,0 +1,46 @@
+"""The numbers of docs/toy.md are those of the run in results/toy."""
+
+from pathlib import Path
+
+import pytest
+
+from bleugrad.configuration.loading import load
+from bleugrad.experiments.toy.config import ToyConfig
+from bleugrad.reports.page import shown
+from bleugrad.reports.toy_tables import curve_table, repeat_table
+from bleugrad.runs.directory import read_run
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "toy.md"
+RESULTS = ROOT / "results" / "toy"
+
+
+@pytest.fixture(scope="module")
+def run():
+    return read_run(RESULTS)
+
+
+@pytest.mark.parametrize("table", [curve_table, repeat_table])
+def test_the_tables_are_those_of_the_run(run, table):
+    page = PAGE.read_text(encoding="utf-8")
+    header, rows, _ = table(run)
+    for row in [header, *rows]:
+        line = "| " + " | ".join(map(shown, row)) + " |"
+        assert line.replace("|  |", "| |") in page
+
+
+def test_the_run_is_finished_and_made_with_the_defaults(run):
+    assert run.about["status"] == "finished"
+    assert load(ToyConfig, RESULTS / "config.toml") == ToyConfig()
+
+
+def test_the_claim_of_the_page_holds(run):
+    assert all(curve["bound"]["pearson"] > 0.995 for curve in run.summary["curves"])
+    assert all(case["exact_bleu"] >= case["true_bleu"] for case in run.records if case["kind"] == "case")
+
+
+def test_the_figures_of_the_page_are_there():
+    for name in ("bleu-1", "bleu-2", "bleu-4", "repeats-example", "repeats-matches", "repeats-bleu"):
+        assert f"../results/toy/figures/{name}.svg" in PAGE.read_text(encoding="utf-8")
+        assert (RESULTS / "figures" / f"{name}.svg").stat().st_size > 0
+        assert (RESULTS / "figures" / f"{name}.png").stat().st_size > 0
