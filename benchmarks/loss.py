@@ -44,7 +44,9 @@ def plain_candidates(batch: int, steps: int, vocabulary: int) -> dict[str, Calla
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(batch, steps, vocabulary, generator=generator).requires_grad_()
     labels = torch.randint(vocabulary, (batch, steps), generator=generator)
+    starts = torch.rand(vocabulary, generator=generator) < 0.5
     exact, bound = bleugrad.ExpectedBLEULoss(), bleugrad.ExpectedBLEULoss(method="bound")
+    words, bound_words = (bleugrad.ExpectedBLEULoss(method, word_start=starts) for method in ("exact", "bound"))
     mixed = bleugrad.ExpectedBLEULoss(cross_entropy_weight=0.1)
     flat = lambda: F.cross_entropy(logits.view(-1, vocabulary), labels.view(-1))  # noqa: E731
     return {
@@ -52,6 +54,8 @@ def plain_candidates(batch: int, steps: int, vocabulary: int) -> dict[str, Calla
         "exact": step(lambda: exact(logits, labels), logits),
         "bound": step(lambda: bound(logits, labels), logits),
         "exact + 0.1 CE": step(lambda: mixed(logits, labels), logits),
+        "exact, words": step(lambda: words(logits, labels), logits),
+        "bound, words": step(lambda: bound_words(logits, labels), logits),
     }
 
 
@@ -121,7 +125,15 @@ def print_row(row: dict) -> None:
     ratios = "  ".join(
         f"{name} {value / _baseline(times, name):.2f}" for name, value in times.items() if name != baseline
     )
-    print(f"{row['shape']!s:20} {row['threads']} thread  {baseline} {times[baseline]:8.1f} ms   {ratios}", flush=True)
+    in_words = "".join(
+        f"   words/tokens, {name} {times[f'{name}, words'] / times[name]:.2f}"
+        for name in ("exact", "bound")
+        if f"{name}, words" in times
+    )
+    print(
+        f"{row['shape']!s:20} {row['threads']} thread  {baseline} {times[baseline]:8.1f} ms   {ratios}{in_words}",
+        flush=True,
+    )
 
 
 def _baseline(times: dict[str, float], name: str) -> float:
@@ -132,7 +144,7 @@ def _baseline(times: dict[str, float], name: str) -> float:
 def memory_rows() -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for family, shapes, names in (
-        ("plain", [*SHAPES, (2, 4096, 32000)], ["cross_entropy", "exact", "bound"]),
+        ("plain", [*SHAPES, (2, 4096, 32000)], ["cross_entropy", "exact", "bound", "exact, words"]),
         ("linear", PROJECTIONS, ["linear_cross_entropy", "fused", "plain"]),
     ):
         for shape in shapes:

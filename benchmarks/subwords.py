@@ -4,10 +4,10 @@
     python benchmarks/subwords.py --data DIR --output results/subwords
     python benchmarks/subwords.py --redraw results/subwords      # table and figure again from the kept numbers
 
-Small translation models, English to German, are trained by teacher forcing with cross-entropy, one for each size of a BPE
-vocabulary, and kept at several steps. On held-out sentences each checkpoint gives: expected BLEU in tokens and in words
-of its teacher-forced rows, at the length of the reference; the true expected word BLEU of the same rows, from samples;
-and the word BLEU of its greedy output, by sacreBLEU. DIR (or $BLEUGRAD_DATA) holds ``tatoeba``.
+Small translation models, English to German, are trained by teacher forcing with cross-entropy, one for each size of a
+BPE vocabulary, and kept at several steps. On held-out sentences each checkpoint gives: expected BLEU in tokens and in
+words of its teacher-forced rows, at the length of the reference; the true expected word BLEU of the same rows, from
+samples; and the word BLEU of its greedy output, by sacreBLEU. DIR (or $BLEUGRAD_DATA) holds ``tatoeba``.
 """
 
 import argparse
@@ -304,7 +304,8 @@ def run(settings: Settings, data: Path) -> dict:
     for size in settings.vocabularies:
         torch.manual_seed(settings.seed)
         source_tokenizer, tokenizer = (train_tokenizer(lines[side], size) for side in lines)
-        encoded = zip(*(encode(t, lines[side]) for t, side in zip((source_tokenizer, tokenizer), lines, strict=True)))
+        both = encode(source_tokenizer, lines[settings.source]), encode(tokenizer, lines[settings.target])
+        encoded = zip(*both, strict=True)
         pairs = [pair for pair in encoded if all(0 < len(side) <= settings.longest for side in pair)]
         model = Translator(settings, source_tokenizer.get_vocab_size(), tokenizer.get_vocab_size())
         source = encode(source_tokenizer, held_out[settings.source])

@@ -36,8 +36,8 @@ def word_start_mask(
 ) -> Tensor:
     """The tokens that open a word, (V,) bool: what ``word_start=`` wants.
 
-    Words are what the tokenizer marks as such. Space marks (``▁``, ``Ġ``) give the words between spaces; WordPiece gives
-    those of its pre-tokenizer, which usually parts punctuation as well.
+    Words are what the tokenizer marks as such. Space marks (``▁``, ``Ġ``) give the words between spaces; WordPiece
+    gives those of its pre-tokenizer, which usually parts punctuation as well.
 
     Args:
         tokenizer: a fast tokenizer of transformers, a ``tokenizers.Tokenizer``, a
@@ -47,9 +47,9 @@ def word_start_mask(
             part of the word before it. A dict of token strings to bools settles single tokens, special or not, and the
             special ones it leaves out open a word. A plain vocabulary does not say which tokens are special: there a
             token without mark opens a word as the vocabulary's style has it, unless named here.
-        flipped: for vocabularies that mark where a word *ends* (``low@@ er``, ``er</w>``, ``er▁``): whether a token opens
-            a word cannot be seen from it there. BLEU does not change if hypotheses and references are flipped in time,
-            and then the tokens that end a word open it: ``flipped=True`` gives the mask of those, for
+        flipped: for vocabularies that mark where a word *ends* (``low@@ er``, ``er</w>``, ``er▁``): whether a token
+            opens a word cannot be seen from it there. BLEU does not change if hypotheses and references are flipped in
+            time, and then the tokens that end a word open it: ``flipped=True`` gives the mask of those, for
             ``loss(logits.flip(1), labels.flip(1))``. Exact, for fixed lengths: leave ``eos_id`` out.
         size: V of the model where it is larger than the tokenizer's; ids without a token are like special tokens.
 
@@ -118,7 +118,7 @@ def _read(tokenizer: object) -> _Read:
 def _read_fast(backend: Any, special: frozenset[int]) -> _Read:
     """A ``tokenizers.Tokenizer``: the style follows from its own description."""
     description = json.loads(backend.to_str())
-    added = {index: token for index, token in backend.get_added_tokens_decoder().items()}
+    added = backend.get_added_tokens_decoder()
     tokens = backend.get_vocab(with_added_tokens=True)
     return _Read(
         tokens,
@@ -153,10 +153,10 @@ def _style_of_description(description: Mapping[str, Any], tokens: Iterable[str])
             return _space_mark_style(part.get("replacement", SPACE_MARK), tokens)
         if part["type"] == "Replace" and SPACE_MARK in (part.get("content"), part.get("pattern", {}).get("String")):
             return _space_mark_style(SPACE_MARK, tokens)
-    found = ", ".join([f"model {model['type']}", *(f"{part['type']}" for part in parts)])
+    found = ", ".join([f"model {model['type']}", *(part["type"] for part in parts)])
     raise ValueError(
-        f"tokenizer has no mark of words that is known: found {found}; expected Metaspace, ByteLevel, WordPiece, or a BPE "
-        "model with continuing_subword_prefix or end_of_word_suffix"
+        f"tokenizer has no mark of words that is known: found {found}; expected Metaspace, ByteLevel, WordPiece, or a "
+        "BPE model with continuing_subword_prefix or end_of_word_suffix"
     )
 
 

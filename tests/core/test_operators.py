@@ -8,6 +8,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import bleugrad
 
+blocks = importlib.import_module("bleugrad.core.blocks")
 bound = importlib.import_module("bleugrad.core.bound")
 expected_matches = importlib.import_module("bleugrad.core.expected_matches")
 importlib.import_module("bleugrad.core.lengths")  # registers bleugrad::convolve
@@ -112,15 +113,15 @@ def test_the_size_of_the_blocks_of_ngrams_changes_nothing(seed, monkeypatch, col
     """Down to one column and one special n-gram at a time: windows reach over the edges of the blocks."""
     logits = 2 * torch.randn(3, STEPS, VOCABULARY, dtype=torch.float64)
     runs = []
-    run = expected_matches.renewal.run
-    monkeypatch.setattr(expected_matches.renewal, "run", lambda chain: runs.append(1) or run(chain))
+    run = blocks.renewal.run
+    monkeypatch.setattr(blocks.renewal, "run", lambda chain: runs.append(1) or run(chain))
     whole = value_and_gradient(logits, method=method, eos_id=eos_id)
     least, runs[:] = len(runs), []
     elements = int(columns_at_once * STEPS * 3 * 4)
     for module in (expected_matches, bound):
         monkeypatch.setattr(module, "BLOCK_ELEMENTS", elements)
-    blocks = list(expected_matches.column_blocks(torch.empty(STEPS, 3, COLUMNS), 4, elements))
-    assert len(blocks) == -(-COLUMNS // max(1, int(columns_at_once)))
+    ranges = list(blocks.column_blocks(torch.empty(STEPS, 3, COLUMNS), 4, elements))
+    assert len(ranges) == -(-COLUMNS // max(1, int(columns_at_once)))
     parts = value_and_gradient(logits, method=method, eos_id=eos_id)
     assert len(runs) > least  # the certificates of "bound" run it too
     for actual, expected in zip(parts, whole, strict=True):

@@ -204,7 +204,9 @@ def test_one_hot_rows_are_bleu_of_words(rng, method, level, eos_id):
         result = bleugrad.expected_bleu(
             one_hot_logits(hypotheses, 4), references, method=method, mask=mask, eos_id=eos_id, **options
         )
-        kept = [[token for token, keep in zip(*row, strict=True) if keep] for row in zip(hypotheses, mask.tolist())]
+        kept = [
+            [int(token) for token in np.array(row)[keep]] for row, keep in zip(hypotheses, mask.numpy(), strict=True)
+        ]
         kept = [row[: row.index(eos_id)] if eos_id in row else row for row in kept]
         cut = [[row[: row.index(eos_id)] if eos_id in row else row for row in own] for own in references]
         counted = bleugrad.bleu(kept, cut, **options)
@@ -507,7 +509,7 @@ def test_bad_input(word_start, exception, found):
     ],
 )
 def test_bad_input_of_bleu(word_start, exception):
-    with pytest.raises(exception, match="word_start|vocabulary"):
+    with pytest.raises(exception, match=r"word_start|vocabulary"):
         bleugrad.bleu([[0, 3]], [[0, 1]], word_start=word_start)
 
 

@@ -72,11 +72,10 @@ def test_the_mask_moves_with_the_loss_and_is_not_saved():
 @pytest.mark.parametrize("linear", [False, True], ids=["plain", "fused"])
 def test_bad_input(seed, word_start, exception, linear):
     logits, labels = draw_batch()
+    loss = LinearExpectedBLEULoss if linear else ExpectedBLEULoss
+    inputs = (logits, torch.eye(VOCABULARY).double(), labels) if linear else (logits, labels)
     with pytest.raises(exception, match=r"\bword_start\b"):
-        if linear:
-            LinearExpectedBLEULoss(word_start=word_start)(logits, torch.eye(VOCABULARY).double(), labels)
-        else:
-            ExpectedBLEULoss(word_start=word_start)(logits, labels)
+        loss(word_start=word_start)(*inputs)
 
 
 @pytest.mark.slow

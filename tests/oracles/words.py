@@ -1,7 +1,7 @@
 """Word BLEU by its definition: a sequence of tokens is split into words, and words are counted.
 
-A token of `word_start` (a list of bools over the vocabulary) opens a word, and so does the first of a sequence. EOS ends
-it and belongs to no word. A word is the tuple of its tokens.
+A token of `word_start` (a list of bools over the vocabulary) opens a word, and so does the first of a sequence. EOS
+ends it and belongs to no word. A word is the tuple of its tokens.
 """
 
 import math
@@ -73,7 +73,9 @@ def bound(rows, references, word_start, n, eos_id=None):
     if eos_id is not None:
         alive = [1.0 - row[eos_id] for row in rows]
         sigma = [math.prod(alive[: e + 1]) for e in range(len(rows))]
-    given = [[p / a if v != eos_id and a > 0 else 0.0 for v, p in enumerate(row)] for row, a in zip(rows, alive)]
+    given = [
+        [p / a if v != eos_id and a > 0 else 0.0 for v, p in enumerate(row)] for row, a in zip(rows, alive, strict=True)
+    ]
     total = 0.0
     for gram, c in clip_counts(reference_words(references, word_start, eos_id), n).items():
         q = [a * b for a, b in zip(window_probabilities(given, gram, word_start), ends, strict=True)]

@@ -3,7 +3,7 @@
 Equal to O_n on one-hot rows, whatever the reference. A true lower bound of E[O_n] where every reference n-gram occurs
 once and does not overlap itself. **Not** a lower bound otherwise: min(1, c / (1 + z)) is not convex once c >= 2, and
 overlapping windows are treated as independent. For the reference ``a a`` and p(a) = 0.5 at three positions it is 1.5,
-and E[O_1] is 1.375.
+and E[O_1] is 1.375. Nor is it one of words: that an occurrence ends makes it likelier that the next begins there.
 """
 
 from typing import Optional, cast
@@ -11,7 +11,7 @@ from typing import Optional, cast
 import torch
 from torch import Tensor
 
-from bleugrad.core.expected_matches import column_blocks
+from bleugrad.core.blocks import column_blocks
 from bleugrad.core.ngrams import Patterns
 from bleugrad.core.operators import outside_autocast, refuse_double_backward, save_inputs
 from bleugrad.core.windows import add_window_gradient, window_probabilities

@@ -35,8 +35,10 @@ def expected_bleu(
 
     * ``matches`` E[O_n]: **exact** with ``method="exact"``. With ``"bound"`` they are the paper's LB_n, a lower bound
       where the reference's n-grams are distinct and none overlaps itself, and neither bound nor exact elsewhere.
-    * ``totals``, lengths and ``brevity_penalty``: **exact** expectations, constants unless ``eos_id`` is given.
-    * ``value``: a **surrogate** of E[BLEU]; with the exact method and a fixed length also an upper bound of it.
+    * ``totals``, lengths and ``brevity_penalty``: **exact** expectations, constants unless ``eos_id`` or
+      ``word_start`` is given.
+    * ``value``: a **surrogate** of E[BLEU]; with the exact method and a fixed length also an upper bound of it,
+      but not in words, whose number is random.
     * ``lower``, ``upper``: a **certified** interval for each sentence's true E[BLEU] under the same weights and
       smoothing, from the exact expectations whatever ``method`` and ``level`` are. ``lower`` is None if a sentence has
       several references and ``smoothing`` is 0: no certificate is known there.

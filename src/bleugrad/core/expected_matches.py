@@ -1,20 +1,13 @@
-"""Expected clipped matches, exactly: E[O_n] = sum over distinct reference n-grams g of E[min(count(g), c_g)].
+"""Expected clipped matches, exactly: E[O_n] = sum over distinct reference n-grams g of E[min(count(g), c_g)]."""
 
-Nearly all n-grams occur once in the reference and do not overlap themselves: those run through the recursion together,
-one state each. The others (repeated words, ``a b a``) are picked out and get as many states as they can match.
-"""
-
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Optional, cast
 
 import torch
 from torch import Tensor
 
-from bleugrad.core import renewal
+from bleugrad.core.blocks import BlockGradient, BlockRun, sum_matches, window_blocks
 from bleugrad.core.ngrams import Patterns
 from bleugrad.core.operators import outside_autocast, refuse_double_backward, save_inputs
-from bleugrad.core.windows import add_window_gradient, window_probabilities
 
 BLOCK_ELEMENTS = 2**21
 """How many numbers one working tensor of a block of n-grams may hold."""
@@ -39,8 +32,37 @@ def expected_matches(
     O(T B N L) time. Memory is one (T, B, L) gradient and a few working tensors of a block of n-grams; the blocks are
     computed again in the backward pass. No logarithm or division occurs, so there is nothing to break.
     """
-    inputs = (patterns.clips, patterns.overlaps, patterns.spans)
-    return cast(Tensor, _expected_matches(unit_probs, alive, opening, *inputs))
+    inputs = (unit_probs, alive, opening, patterns.clips, patterns.overlaps, patterns.spans)
+    small = unit_probs.numel() * patterns.clips.shape[1] <= BLOCK_ELEMENTS and not torch.compiler.is_compiling()
+    if small and torch.is_grad_enabled() and unit_probs.requires_grad:
+        return cast(Tensor, _KeptMatches.apply(*inputs))  # type: ignore[no-untyped-call]
+    return cast(Tensor, _expected_matches(*inputs))
+
+
+class _KeptMatches(torch.autograd.Function):
+    """A single block, whose forward run is kept for the backward pass."""
+
+    @staticmethod
+    def forward(  # type: ignore[no-untyped-def]
+        ctx, unit_probs, alive, opening, clips, overlaps, spans
+    ) -> Tensor:
+        ctx.save_for_backward(unit_probs, alive, opening, clips, overlaps, spans)
+        ctx.runs = [
+            BlockRun(block, alive, opening)
+            for block in window_blocks(unit_probs, clips, overlaps, spans, BLOCK_ELEMENTS)
+        ]
+        return sum_matches(ctx.runs, unit_probs, clips)
+
+    @staticmethod
+    def backward(ctx, grad):  # type: ignore[no-untyped-def]
+        if torch.is_grad_enabled():
+            return _backward(ctx, grad)  # type: ignore[no-untyped-call]
+        unit_probs, alive, opening, _, _, spans = ctx.saved_tensors
+        with outside_autocast(grad):
+            gradient = BlockGradient(unit_probs, spans)
+            for run in ctx.runs:
+                gradient.add(run, grad.transpose(1, 2).contiguous())
+        return *gradient.of(alive, opening), None, None, None
 
 
 @torch.library.custom_op("bleugrad::expected_matches", mutates_args=())
@@ -52,15 +74,10 @@ def _expected_matches(
     overlaps: Tensor,
     spans: Optional[Tensor],
 ) -> Tensor:
-    steps, batch, _ = unit_probs.shape
-    matches = unit_probs.new_zeros(steps, clips.shape[1], batch)
-    for block in _blocks(unit_probs, clips, overlaps, spans):
-        completed = renewal.run(block.common_chain(alive, opening)).completed.view_as(block.windows)
-        matches += torch.einsum("tnbj,nbj->tnb", completed, block.common)
-        for group in block.special_groups():
-            states = renewal.run(group.chain(block, alive, opening)).completed
-            matches.view(steps, -1).index_add_(1, group.cell[group.pattern_of_state], states)
-    return matches.transpose(1, 2).contiguous()
+    runs = (
+        BlockRun(block, alive, opening) for block in window_blocks(unit_probs, clips, overlaps, spans, BLOCK_ELEMENTS)
+    )
+    return sum_matches(runs, unit_probs, clips)
 
 
 @torch.library.custom_op("bleugrad::expected_matches_backward", mutates_args=())
@@ -73,27 +90,11 @@ def _expected_matches_backward(
     overlaps: Tensor,
     spans: Optional[Tensor],
 ) -> tuple[Tensor, Tensor, Tensor]:
-    steps, batch, _ = unit_probs.shape
+    gradient = BlockGradient(unit_probs, spans)
     grad = grad.transpose(1, 2).contiguous()
-    grad_units = torch.zeros_like(unit_probs)
-    grad_alive = unit_probs.new_zeros(steps, batch)
-    grad_opening = torch.zeros_like(grad_alive)
-    for block in _blocks(unit_probs, clips, overlaps, spans):
-        chain = block.common_chain(alive, opening)
-        grad_completed = (grad[..., None] * block.common).view(steps, -1)
-        gradient = renewal.adjoint(chain, renewal.run(chain), grad_completed)
-        grad_windows = gradient.window_probs.view_as(block.windows)
-        if gradient.alive is not None:
-            grad_alive += gradient.alive.view_as(block.windows).sum((1, 3))
-        if gradient.opening is not None:
-            grad_opening += gradient.opening.view_as(block.windows).sum((1, 3))
-        for group in block.special_groups():
-            chain = group.chain(block, alive, opening)
-            grad_completed = grad.view(steps, -1).index_select(1, group.cell[group.pattern_of_state])
-            gradient = renewal.adjoint(chain, renewal.run(chain), grad_completed)
-            group.add_gradient(gradient, grad_windows, grad_alive, grad_opening)
-        add_window_gradient(grad_units, grad_windows, block.windows, unit_probs, spans, block.first)
-    return grad_units, grad_alive, grad_opening
+    for block in window_blocks(unit_probs, clips, overlaps, spans, BLOCK_ELEMENTS):
+        gradient.add(BlockRun(block, alive, opening), grad)
+    return gradient.units, gradient.alive, gradient.opening
 
 
 @_expected_matches.register_fake
@@ -133,148 +134,3 @@ def _backward(ctx, grad):  # type: ignore[no-untyped-def]
 
 _expected_matches.register_autograd(_backward, setup_context=save_inputs)
 refuse_double_backward(_expected_matches_backward)
-
-
-def column_blocks(unit_probs: Tensor, max_order: int, elements: int) -> Iterator[tuple[int, int]]:
-    """Ranges of reference columns whose windows of all orders are at most so many elements."""
-    steps, batch, columns = unit_probs.shape
-    width = max(1, elements // max(1, steps * batch * max_order))
-    for first in range(0, columns if unit_probs.numel() else 0, width):
-        yield first, min(first + width, columns)
-
-
-def _blocks(unit_probs: Tensor, clips: Tensor, overlaps: Tensor, spans: Tensor | None) -> "Iterator[_Block]":
-    """The n-grams in blocks of columns; each reaches N - 1 columns further, for the tails of its last n-grams."""
-    max_order, columns = clips.shape[1], unit_probs.shape[2]
-    for first, last in column_blocks(unit_probs, max_order, BLOCK_ELEMENTS):
-        reach = min(last + max_order - 1, columns)
-        windows = window_probabilities(unit_probs, spans, first, reach, max_order)
-        own = torch.arange(first, reach, device=clips.device) < last
-        yield _Block(
-            first,
-            windows,
-            (clips[:, :, first:reach] * own).transpose(0, 1).contiguous(),
-            overlaps[:, :, :, first:reach].transpose(1, 2),
-            None if spans is None else spans[:, first:reach],
-        )
-
-
-@dataclass(frozen=True)
-class _Block:
-    """Some columns: ``windows`` (T, N, B, J), ``clips`` (N, B, J), ``overlaps`` (D, N, B, J), ``spans`` (B, J)."""
-
-    first: int
-    windows: Tensor
-    clips: Tensor
-    overlaps: Tensor
-    spans: Tensor | None
-
-    @property
-    def common(self) -> Tensor:
-        """1 for the patterns that match once at most and never overlap themselves, (N, B, J)."""
-        return ((self.clips == 1) & ~self.overlaps.any(0)).to(self.windows.dtype)
-
-    def lengths(self) -> Tensor | None:
-        """Tokens of each pattern, (N, B, J), or None where they are its order."""
-        if self.spans is None:
-            return None
-        lengths, padded = [self.spans], self.spans
-        for _ in range(1, self.clips.shape[0]):
-            padded = torch.nn.functional.pad(padded[:, 1:], (0, 1))
-            lengths.append(lengths[-1] + padded)
-        return torch.stack(lengths).clamp(min=1)
-
-    def common_chain(self, alive: Tensor | None, opening: Tensor | None) -> renewal.Renewal:
-        """One state for each order, sentence and column."""
-        steps, max_order, batch, width = self.windows.shape
-        lengths, band = self.lengths(), batch * width
-        bands = [(order * band, (order + 1) * band, order + 1) for order in range(max_order)]
-        return renewal.Renewal(
-            window_probs=self.windows.view(steps, -1),
-            delay=renewal.BandDelay(bands) if lengths is None else renewal.IndexDelay(lengths.view(-1)),
-            alive=self._spread(alive),
-            opening=self._spread(opening),
-        )
-
-    def _spread(self, of_sentence: Tensor | None) -> Tensor | None:
-        if of_sentence is None:
-            return None
-        return of_sentence[:, None, :, None].expand_as(self.windows).reshape(self.windows.shape[0], -1)
-
-    def special_groups(self) -> "Iterator[_SpecialGroup]":
-        """The other patterns that count, in groups whose states fit a block."""
-        special = ((self.clips > 1) | self.overlaps.any(0)) & (self.clips > 0)
-        picked = special.nonzero()
-        if picked.shape[0]:
-            most = max(1, BLOCK_ELEMENTS // self.windows.shape[0])
-            group = torch.div(self.clips[special].cumsum(0) - 1, most, rounding_mode="floor")
-            for part in picked.split(group.unique_consecutive(return_counts=True)[1].tolist()):
-                yield _SpecialGroup(self, part)
-
-
-class _SpecialGroup:
-    """Patterns with several matches or self-overlap, c_g states each.
-
-    At the shift of s units a pattern of n units overlaps itself in n - s, and its tail is the window of its last s
-    units.
-    """
-
-    def __init__(self, block: _Block, picked: Tensor) -> None:
-        order_index, sentence, column = picked.unbind(1)
-        _, batch, width = block.clips.shape
-        clips = block.clips[order_index, sentence, column]
-        self.sentence = sentence
-        self.cell = order_index * batch + sentence
-        self.window = (order_index * batch + sentence) * width + column
-        self.pattern_of_state = torch.repeat_interleave(clips)
-        begin = clips.cumsum(0) - clips
-        self.first = torch.zeros_like(self.pattern_of_state, dtype=torch.bool).index_fill_(0, begin, True)
-        lengths = block.lengths()
-        flat_lengths = None if lengths is None else lengths.view(-1)
-        self.delay = self._delay(order_index + 1, flat_lengths, self.window)
-        self.tails: list[tuple[Tensor, Tensor, renewal.Delay]] = []
-        for shift, overlap in enumerate(block.overlaps[:, order_index, sentence, column], start=1):
-            if overlap.any():
-                window = ((shift - 1) * batch + sentence) * width + column + order_index + 1 - shift
-                window = torch.where(overlap, window, self.window)
-                head = torch.where(overlap, ((shift - 1) * batch + sentence) * width + column, self.window)
-                shifts = torch.full_like(order_index, shift)
-                self.tails.append((overlap, window, self._delay(shifts, flat_lengths, head)))
-
-    def _delay(self, units: Tensor, lengths: Tensor | None, window: Tensor) -> renewal.Delay:
-        """The tokens of so many units, for each state."""
-        if lengths is not None:
-            return renewal.IndexDelay(lengths[window][self.pattern_of_state])
-        numbers, counts = units[self.pattern_of_state].unique_consecutive(return_counts=True)
-        ends = counts.cumsum(0)
-        return renewal.BandDelay(list(zip((ends - counts).tolist(), ends.tolist(), numbers.tolist(), strict=True)))
-
-    def chain(self, block: _Block, alive: Tensor | None, opening: Tensor | None) -> renewal.Renewal:
-        """The states' recursion."""
-        windows = block.windows.view(block.windows.shape[0], -1)
-        sentence = self.sentence[self.pattern_of_state]
-        return renewal.Renewal(
-            window_probs=windows[:, self.window[self.pattern_of_state]],
-            delay=self.delay,
-            alive=None if alive is None else alive[:, sentence],
-            opening=None if opening is None else opening[:, sentence],
-            first=self.first,
-            tails=[
-                renewal.Tail((windows[:, window] * overlap)[:, self.pattern_of_state], delay)
-                for overlap, window, delay in self.tails
-            ],
-        )
-
-    def add_gradient(
-        self, gradient: renewal.RenewalGradient, grad_windows: Tensor, grad_alive: Tensor, grad_opening: Tensor
-    ) -> None:
-        """Add the cotangents of the chain's inputs to those of the block's windows, of ``alive`` and of ``opening``."""
-        flat = grad_windows.view(grad_windows.shape[0], -1)
-        flat.index_add_(1, self.window[self.pattern_of_state], gradient.window_probs)
-        for (overlap, window, _), grad_tail in zip(self.tails, gradient.tails, strict=True):
-            flat.index_add_(1, window[self.pattern_of_state], grad_tail * overlap[self.pattern_of_state])
-        sentence = self.sentence[self.pattern_of_state]
-        if gradient.alive is not None:
-            grad_alive.index_add_(1, sentence, gradient.alive)
-        if gradient.opening is not None:
-            grad_opening.index_add_(1, sentence, gradient.opening)

@@ -14,6 +14,7 @@ from bleugrad.core.arguments import (
     check_weights,
     check_word_start,
 )
+from bleugrad.core.matrices import count_columns
 from bleugrad.core.ngrams import count_numbers, largest_counts, ngram_numbers
 from bleugrad.core.score import (
     BLEUResult,
@@ -24,6 +25,9 @@ from bleugrad.core.score import (
 )
 from bleugrad.core.sequences import IdLists, References, prepare_hypotheses, prepare_references
 from bleugrad.core.words import segment
+
+MATRIX_ELEMENTS = 2**14
+"""Up to this many pairs of positions a sentence, the matrices are formed."""
 
 
 def bleu(
@@ -126,21 +130,31 @@ def in_words(
 
 
 def clipped_matches(hypotheses: Tensor, lengths: Tensor, references: References, max_order: int) -> Tensor:
-    """O_n = sum_i min(1, v^y_i / v^x_i), (B, N) long, of closed-up hypotheses (B, T) with lengths (B,)."""
+    """O_n = sum_i min(1, v^y_i / v^x_i), (B, N) long, of closed-up hypotheses (B, T) with lengths (B,).
+
+    Short sentences form the matrices whose column sums v^x and v^y are; long ones number their n-grams by sorting.
+    """
+    steps, columns = hypotheses.shape[1], references.ids.shape[1] * references.ids.shape[2]
+    count = count_columns if steps * (steps + columns) <= MATRIX_ELEMENTS else count_sorted
+    v_x, v_y = count(hypotheses, lengths, references, max_order)
+    share = torch.minimum(v_x, v_y) / v_x.clamp(min=1)
+    return share.sum(1).round().long().t()
+
+
+def count_sorted(hypotheses: Tensor, lengths: Tensor, references: References, max_order: int) -> tuple[Tensor, Tensor]:
+    """What :func:`count_columns` gives, in O((T + L) log(T + L)) time and O(T + L) memory a sentence."""
     batch, steps = hypotheses.shape
     several, width = references.ids.shape[1:]
     ids = torch.cat([hypotheses, references.ids.reshape(batch, several * width)], 1)
-    reference_position = torch.arange(width, device=ids.device)
-    hypothesis_position = torch.arange(steps, device=ids.device)
-    matches = []
+    position = torch.arange(max(steps, width), device=ids.device)
+    counts = []
     for order, numbers in enumerate(ngram_numbers(ids, max_order), start=1):
-        in_hypothesis = hypothesis_position + order <= lengths[:, None]
-        in_reference = reference_position + order <= references.lengths[..., None]
+        in_hypothesis = position[:steps] + order <= lengths[:, None]
+        in_reference = position[:width] + order <= references.lengths[..., None]
         at_hypothesis, at_reference = numbers[:, :steps], numbers[:, steps:].view(batch, several, width)
         of_hypothesis = count_numbers(at_hypothesis, in_hypothesis, ids.shape[1])
         of_reference = largest_counts(at_reference, in_reference, ids.shape[1])
-        v_x = of_hypothesis.gather(1, at_hypothesis)
-        v_y = of_reference.gather(1, at_hypothesis)
-        share = torch.minimum(v_x, v_y).to(widest_float(ids.device)) / v_x.clamp(min=1)
-        matches.append((share * in_hypothesis).sum(1).round().long())
-    return torch.stack(matches, 1)
+        found = torch.stack([of_hypothesis, of_reference]).gather(2, at_hypothesis.expand(2, batch, steps))
+        counts.append((found * in_hypothesis).transpose(1, 2))
+    v_x, v_y = torch.stack(counts, 1)
+    return v_x, v_y

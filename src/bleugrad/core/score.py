@@ -76,7 +76,8 @@ def weighted_geometric_mean(factors: Tensor, weights: tuple[float, ...]) -> Tens
     gradients are finite.
     """
     used = [order for order, weight in enumerate(weights) if weight > 0]
-    factors = factors[..., used]
+    if len(used) < len(weights):
+        factors = factors[..., used]
     exponents = factors.new_tensor([weights[order] for order in used])
     tiny = torch.finfo(factors.dtype).tiny
     mean = (factors.clamp(min=tiny).log() * exponents).sum(-1).exp()
