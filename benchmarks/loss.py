@@ -24,7 +24,7 @@ from torch import Tensor
 import bleugrad
 
 SHAPES = [(32, 25, 8000), (64, 30, 32000), (16, 100, 32000), (8, 512, 50000)]
-PROJECTIONS = [(16, 128, 32000), (16, 128, 128000)]
+PROJECTIONS = [(8, 64, 32000), (8, 64, 128000)]
 WIDTH = 512
 MEGABYTE = 2**20
 
@@ -167,7 +167,8 @@ def growth_rows(rounds: int) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for name, shapes in sweeps.items():
         for shape in shapes:
-            seconds = best_times(plain_candidates(*shape), rounds)
+            candidates = plain_candidates(*shape)
+            seconds = best_times({name: candidates[name] for name in ("cross_entropy", "exact", "bound")}, rounds)
             rows.append({"grows": name, "shape": shape, "milliseconds": _milliseconds(seconds)})
             print(name, shape, rows[-1]["milliseconds"], flush=True)
     return rows
@@ -203,11 +204,62 @@ def _fixed(grows: str, shape: tuple[int, int, int]) -> dict[str, int]:
     return {letter: size for letter, size in zip(("B", "T = R", "V"), shape, strict=True) if letter != grows}
 
 
+def summary(record: dict) -> str:
+    """The tables in Markdown, as the documentation shows them."""
+    lines = [
+        "| B, T, V | threads | cross-entropy, ms | exact | bound | exact + 0.1 CE | exact, words | words / tokens |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for row in (row for row in record["times"] if row["family"] == "plain"):
+        times = row["milliseconds"]
+        ratios = [times[name] / times["cross_entropy"] for name in ("exact", "bound", "exact + 0.1 CE", "exact, words")]
+        cells = [
+            _shape(row),
+            str(row["threads"]),
+            f"{times['cross_entropy']:.1f}",
+            *(f"{ratio:.2f}" for ratio in ratios),
+        ]
+        lines.append(f"| {' | '.join(cells)} | {times['exact, words'] / times['exact']:.2f} |")
+    lines += [
+        "",
+        f"From hidden states of width {WIDTH}, as a multiple of chunked `linear_cross_entropy`:",
+        "",
+        "| B, T, V | threads | linear_cross_entropy, ms | fused | plain | fused, frozen projection |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in (row for row in record["times"] if row["family"] == "linear"):
+        times = row["milliseconds"]
+        ratios = [times[name] / _baseline(times, name) for name in ("fused", "plain", "fused, frozen")]
+        cells = [
+            _shape(row),
+            str(row["threads"]),
+            f"{times['linear_cross_entropy']:.0f}",
+            *(f"{r:.2f}" for r in ratios),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += [
+        "",
+        "Peak memory of a step beyond its inputs, gradients included, in MB:",
+        "",
+        "| B, T, V | logits | |",
+        "|---|---|---|",
+    ]
+    for row in record["memory"]:
+        listed = ", ".join(f"{name} {size:.0f}" for name, size in row["megabytes"].items())
+        lines.append(f"| {_shape(row)} | {row['logits_megabytes']:.0f} | {listed} |")
+    described = ", ".join(f"{key} {value}" for key, value in record["machine"].items())
+    return "\n".join([*lines, "", f"Measured on {described}; best of {record['rounds']} rounds.", ""])
+
+
+def _shape(row: dict) -> str:
+    return ", ".join(map(str, row["shape"]))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=10, help="turns of each candidate (default 10)")
     parser.add_argument("--growth", action="store_true", help="also measure growth and draw it")
-    parser.add_argument("--output", type=Path, help="directory for loss.json and growth.png/.svg")
+    parser.add_argument("--output", type=Path, help="directory for loss.json, summary.md and growth.png/.svg")
     parser.add_argument("--memory-of", nargs=5, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.memory_of:
@@ -227,6 +279,7 @@ def main() -> None:
     if arguments.output:
         arguments.output.mkdir(parents=True, exist_ok=True)
         (arguments.output / "loss.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        (arguments.output / "summary.md").write_text(summary(record), encoding="utf-8")
         if arguments.growth:
             draw_growth(record["growth"], arguments.output / "growth")
     return None

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from tests.oracles import automaton, bound, counting, enumeration
+from tests.oracles import automaton, bound, counting, enumeration, words
 
 HALF = [[0.5, 0.5]] * 3
 
@@ -152,3 +152,37 @@ def test_bound_is_exact_on_one_hot_rows_and_below_the_truth_for_distinct_words(r
             lower = bound.bound if eos_id is None else lambda *case: bound.bound_with_eos(*case, eos_id)
             assert lower(np.eye(4)[hypothesis], references, n) == pytest.approx(matches[n - 1])
             assert lower(rows, distinct, n) <= table.mean(table.matches)[n - 1] + 1e-12
+
+
+def test_words_by_hand():
+    opens = [True, True, False]
+    assert words.split([2, 0, 2, 2, 1], opens) == [(2,), (0, 2, 2), (1,)]
+    # reference "a", b continuing, two fair coins: a a and b a match
+    table = words.enumerate_words([[0.5, 0.5]] * 2, [[0]], [True, False], max_order=1)
+    np.testing.assert_allclose(table.mean(table.matches), [0.5])
+    np.testing.assert_allclose(table.mean(table.lengths), 1.5)
+    assert words.bound([[0.5, 0.5]] * 2, [[0]], [True, False], 1) == pytest.approx(1 / 6 + 2 / 5)
+
+
+@pytest.mark.parametrize("eos_id", [None, 2])
+def test_the_automaton_of_words_agrees_with_the_enumeration(rng, eos_id):
+    for _ in range(20):
+        rows, references = random_rows(rng, 5, 3), random_references(rng, 3)
+        opens = (rng.random(3) < 0.5).tolist()
+        table = words.enumerate_words(rows, references, opens, 4, eos_id)
+        found = [words.expected_matches(rows, references, opens, n, eos_id) for n in range(1, 5)]
+        np.testing.assert_allclose(found, table.mean(table.matches), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("eos_id", [None, 1])
+def test_words_of_one_token_are_tokens(rng, eos_id):
+    for _ in range(10):
+        rows, references = random_rows(rng, 4, 3), random_references(rng, 3)
+        table = words.enumerate_words(rows, references, [True] * 3, 4, eos_id)
+        plain = enumeration.enumerate_statistics(rows, references, 4, eos_id)
+        for name in ("probs", "matches", "totals", "lengths", "reference_lengths", "penalties"):
+            np.testing.assert_allclose(getattr(table, name), getattr(plain, name))
+        cut = [counting.cut(reference, eos_id) for reference in references]
+        for n in range(1, 5):
+            wanted = bound.bound(rows, cut, n) if eos_id is None else bound.bound_with_eos(rows, references, n, eos_id)
+            assert words.bound(rows, references, [True] * 3, n, eos_id) == pytest.approx(wanted)

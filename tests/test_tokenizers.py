@@ -165,6 +165,11 @@ def test_spaces_of_other_kinds_open_a_word():
     assert bleugrad.word_start_mask(vocabulary).tolist() == [True, True, True, False, False, True, True]
 
 
+def test_a_mark_in_the_text_of_few_tokens_is_no_mark():
+    words = [f"Ġ{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"]
+    assert bleugrad.word_start_mask([*words, "Ġ@@", "##", "x@@"]).tolist() == [True] * 27 + [False] * 2
+
+
 def test_added_tokens():
     """Not special: read like the others, or opening a word if they take in the space before them."""
     tokenizers = pytest.importorskip("tokenizers")

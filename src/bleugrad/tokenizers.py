@@ -172,16 +172,16 @@ def _parts(component: Mapping[str, Any] | None) -> Iterable[Mapping[str, Any]]:
 
 
 def _style_of_strings(tokens: Iterable[str]) -> _Style:
-    """The style whose mark occurs among the tokens."""
+    """The style whose mark the tokens carry; another mark on fewer than a tenth as many is part of their text."""
     tokens = list(tokens)
     found = {
-        "@@": any(token.endswith("@@") and token != "@@" for token in tokens),
-        "</w>": any(token.endswith("</w>") for token in tokens),
-        "##": any(token.startswith("##") and token.strip("#") for token in tokens),
-        SPACE_MARK: any(SPACE_MARK in token for token in tokens),
-        "Ġ": any(token.startswith("Ġ") for token in tokens),
+        "@@": sum(token.endswith("@@") and token.strip("@") != "" for token in tokens),
+        "</w>": sum(token.endswith("</w>") for token in tokens),
+        "##": sum(token.startswith("##") and token.strip("#") != "" for token in tokens),
+        SPACE_MARK: sum(SPACE_MARK in token for token in tokens),
+        "Ġ": sum(token.startswith("Ġ") for token in tokens),
     }
-    marks = [mark for mark, occurs in found.items() if occurs]
+    marks = [mark for mark, count in found.items() if 10 * count > max(found.values())]
     if len(marks) != 1:
         what = f"several marks of words, {', '.join(marks)}" if marks else "no mark of words"
         raise ValueError(f"tokenizer is a vocabulary with {what}; expected one of {', '.join(found)} among its tokens")

@@ -1,6 +1,8 @@
 """The custom operators: what torch demands of them, and that working in blocks of n-grams changes nothing."""
 
 import importlib
+import itertools
+import math
 
 import pytest
 import torch
@@ -11,7 +13,7 @@ import bleugrad
 blocks = importlib.import_module("bleugrad.core.blocks")
 bound = importlib.import_module("bleugrad.core.bound")
 expected_matches = importlib.import_module("bleugrad.core.expected_matches")
-importlib.import_module("bleugrad.core.lengths")  # registers bleugrad::convolve
+importlib.import_module("bleugrad.core.lengths")  # registers bleugrad::sum_distribution
 REFERENCES = [[[0, 1, 0, 1, 2, 0]], [[2, 2, 2, 2], [1, 0, 2]], [[3, 1, 3]]]
 COLUMNS = 12  # the longest, and room for two
 STEPS, VOCABULARY, EOS = 7, 5, 4
@@ -55,7 +57,7 @@ CALLS = {
     "exact": (plain, {"expected_matches", "expected_matches_backward"}),
     "exact, eos": (
         lambda: plain(eos_id=EOS),
-        {"expected_matches", "expected_matches_backward", "convolve"},
+        {"expected_matches", "expected_matches_backward", "sum_distribution"},
     ),
     "bound": (lambda: plain(method="bound"), {"bound_matches", "bound_matches_backward"}),
     "bound, eos": (lambda: plain(method="bound", eos_id=EOS), {"bound_matches", "bound_matches_backward"}),
@@ -72,8 +74,9 @@ def fresh(argument, differentiable):
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_opcheck(seed, name):
+def test_opcheck(seed, name, monkeypatch):
     """Schema, fake tensors, autograd registration and static and dynamic tracing, by torch's own checker."""
+    monkeypatch.setattr(expected_matches, "BLOCK_ELEMENTS", 1)  # a single block would not go through the operator
     call, wanted = CALLS[name]
     with Recorder() as recorder:
         call().backward()
@@ -85,18 +88,23 @@ def test_opcheck(seed, name):
         torch.library.opcheck(found[operator], arguments)
 
 
-@pytest.mark.parametrize(("first", "second"), [(1, 1), (1, 6), (5, 3), (4, 4)])
-def test_convolution(seed, first, second):
-    """Against the sum written out; the backward pass against finite differences."""
-    left, right = (torch.rand(2, size, dtype=torch.float64, requires_grad=True) for size in (first, second))
-    convolve = torch.ops.bleugrad.convolve
-    found = convolve(left, right)
-    expected = torch.zeros(2, first + second - 1, dtype=torch.float64)
-    for i in range(first):
-        for j in range(second):
-            expected[:, i + j] += left[:, i].detach() * right[:, j].detach()
-    torch.testing.assert_close(found.detach(), expected, rtol=0, atol=1e-14)
-    assert torch.autograd.gradcheck(convolve, (left, right), atol=1e-9)
+@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize(("numbers", "size"), [(1, 3), (2, 1), (2, 4), (3, 2), (5, 3)])
+def test_distribution_of_a_sum(seed, parts, numbers, size):
+    """Against all outcomes written out; the backward pass against finite differences."""
+    mass = torch.rand(parts, 2, numbers, size, dtype=torch.float64, requires_grad=True)
+    operator = torch.ops.bleugrad.sum_distribution
+    found = operator(mass).detach()
+    expected = torch.zeros_like(found)
+    for problem in range(2):
+        for outcome in itertools.product(range(size), repeat=numbers):
+            plain = [mass[0, problem, number, value].item() for number, value in enumerate(outcome)]
+            expected[0, problem, sum(outcome)] += math.prod(plain)
+            for special in range(numbers if parts == 2 else 0):
+                weighted = mass[1, problem, special, outcome[special]].item()
+                expected[1, problem, sum(outcome)] += weighted * math.prod(plain[:special] + plain[special + 1 :])
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-13)
+    assert torch.autograd.gradcheck(operator, mass, atol=1e-8)
 
 
 def value_and_gradient(logits, **options):

@@ -1,42 +1,98 @@
-"""Convolution of many pairs of sequences, for distributions of sums."""
+"""Distributions of sums of independent numbers, by convolution in pairs."""
 
 from typing import cast
 
 import torch
 from torch import Tensor
 
-from bleugrad.core.operators import save_inputs
+from bleugrad.core.operators import refuse_double_backward, save_inputs
 
 
-def convolve(first: Tensor, second: Tensor) -> Tensor:
-    """Convolve the rows of two matrices: (P, S) and (P, U) to (P, S + U - 1), by fast Fourier transforms.
+def sum_distribution(mass: Tensor) -> Tensor:
+    """The distribution of the sum of B independent numbers: (1, P, B, S) to (1, P, at least B (S - 1) + 1). Exact.
 
-    One opaque operation, since compilers generate no code for complex numbers.
+    ``mass[0, p, b, k]`` is the probability that number b of problem p is k. With a second part, (2, P, B, S), of r
+    times the first, r a function of b and k, the result's second part is E[sum of r; sum = .].
 
-    >>> convolve(torch.tensor([[1.0, 1.0]]), torch.tensor([[1.0, 2.0]])).round().tolist()
-    [[1.0, 3.0, 2.0]]
+    O(B S log^2) time a problem by fast Fourier transforms; absolute error near the precision of the dtype. One opaque
+    operation, since compilers generate no code for complex numbers.
+
+    >>> coins = torch.full((1, 1, 3, 2), 0.5, dtype=torch.float64)
+    >>> [round(p, 3) for p in sum_distribution(coins)[0, 0, :4].tolist()]
+    [0.125, 0.375, 0.375, 0.125]
     """
-    return cast(Tensor, _convolve(first, second))
+    return cast(Tensor, _sum_distribution(mass))
 
 
-@torch.library.custom_op("bleugrad::convolve", mutates_args=())
-def _convolve(first: Tensor, second: Tensor) -> Tensor:
-    size = first.shape[1] + second.shape[1] - 1
-    if first.shape[0] == 0:  # which transforms do not take
-        return first.new_empty(0, size)
-    return cast(Tensor, torch.fft.irfft(torch.fft.rfft(first, size) * torch.fft.rfft(second, size), size))
+@torch.library.custom_op("bleugrad::sum_distribution", mutates_args=())
+def _sum_distribution(mass: Tensor) -> Tensor:
+    return _Tree(mass).top.clone()
 
 
-@_convolve.register_fake
-def _(first: Tensor, second: Tensor) -> Tensor:
-    return first.new_empty(first.shape[0], first.shape[1] + second.shape[1] - 1)
+@torch.library.custom_op("bleugrad::sum_distribution_backward", mutates_args=())
+def _sum_distribution_backward(grad: Tensor, mass: Tensor) -> Tensor:
+    return _Tree(mass).backward(grad).clone()
+
+
+@_sum_distribution.register_fake
+def _(mass: Tensor) -> Tensor:
+    parts, problems, numbers, size = mass.shape
+    while numbers > 1:
+        numbers, size = (numbers + 1) // 2, 2 * size - 1
+    return mass.new_empty(parts, problems, size)
+
+
+@_sum_distribution_backward.register_fake
+def _(grad: Tensor, mass: Tensor) -> Tensor:
+    return torch.empty_like(mass)
 
 
 def _backward(ctx, grad):  # type: ignore[no-untyped-def]
-    first, second = ctx.saved_tensors
-    grad_first = _convolve(grad, second.flip(1))[:, second.shape[1] - 1 :][:, : first.shape[1]]
-    grad_second = _convolve(grad, first.flip(1))[:, first.shape[1] - 1 :][:, : second.shape[1]]
-    return grad_first, grad_second
+    return _sum_distribution_backward(grad, *ctx.saved_tensors)
 
 
-_convolve.register_autograd(_backward, setup_context=save_inputs)
+_sum_distribution.register_autograd(_backward, setup_context=save_inputs)
+refuse_double_backward(_sum_distribution_backward)
+
+
+class _Tree:
+    """Neighbours convolved level by level; ``spectra`` are the transforms of the two halves of each level."""
+
+    def __init__(self, mass: Tensor) -> None:
+        self.spectra: list[tuple[Tensor, Tensor, int, int]] = []
+        while mass.shape[2] > 1:
+            parts, problems, numbers, size = mass.shape
+            if numbers % 2:
+                nothing = mass.new_zeros(parts, problems, 1, size)
+                nothing[0, :, :, 0] = 1
+                mass = torch.cat([mass, nothing], 2)
+            even, odd = (torch.fft.rfft(half, 2 * size - 1) for half in (mass[:, :, ::2], mass[:, :, 1::2]))
+            self.spectra.append((even, odd, numbers, size))
+            mass = torch.fft.irfft(_dual_product(even, odd), 2 * size - 1)
+        self.top = mass[:, :, 0]
+
+    def backward(self, grad: Tensor) -> Tensor:
+        """The cotangent of the numbers' masses."""
+        grad = grad.unsqueeze(2)
+        for even, odd, numbers, size in reversed(self.spectra):
+            spectrum = torch.fft.rfft(grad, 2 * size - 1)
+            halves = [
+                torch.fft.irfft(_dual_adjoint(spectrum, other), 2 * size - 1)[..., :size] for other in (odd, even)
+            ]
+            grad = torch.stack(halves, 3).flatten(2, 3)[:, :, :numbers]
+        return grad
+
+
+def _dual_product(left: Tensor, right: Tensor) -> Tensor:
+    """(a + b e) (c + d e) with e^2 = 0, the parts on the first axis."""
+    if left.shape[0] == 1:
+        return left * right
+    return torch.stack([left[0] * right[0], left[0] * right[1] + left[1] * right[0]])
+
+
+def _dual_adjoint(grad: Tensor, other: Tensor) -> Tensor:
+    """The cotangent of one factor of :func:`_dual_product`."""
+    other = other.conj()
+    if grad.shape[0] == 1:
+        return grad * other
+    return torch.stack([grad[0] * other[0] + grad[1] * other[1], grad[1] * other[0]])

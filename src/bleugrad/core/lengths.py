@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bleugrad.core.convolution import convolve
+from bleugrad.core.convolution import sum_distribution
 from bleugrad.core.pooling import Pool
 from bleugrad.core.score import brevity_penalties, widest_float
 from bleugrad.core.sequences import References
@@ -81,15 +81,9 @@ def word_counts(opening: Tensor, limits: Tensor) -> Lengths:
     position = torch.arange(steps, device=limits.device)
     certain = torch.where(position == 0, 1.0, opening.t().to(widest_float(opening.device)))
     opens = torch.where(position < limits[:, None], certain, 0)
-    factors = torch.stack([1 - opens, opens], 2)
-    while factors.shape[1] > 1:
-        if factors.shape[1] % 2:
-            unit = torch.nn.functional.pad(factors.new_ones(batch, 1, 1), (0, factors.shape[2] - 1))
-            factors = torch.cat([factors, unit], 1)
-        size = factors.shape[2]
-        pairs = factors.reshape(-1, 2, size)
-        factors = convolve(pairs[:, 0], pairs[:, 1]).view(batch, factors.shape[1] // 2, 2 * size - 1)
-    probs = factors[:, 0, : steps + 1] if steps else factors.new_ones(batch, 1)
+    if steps == 0:
+        return Lengths(_all_lengths(batch, 1, limits.device), opens.new_ones(batch, 1).to(opening.dtype))
+    probs = sum_distribution(torch.stack([1 - opens, opens], 2)[None])[0, :, : steps + 1]
     return Lengths(_all_lengths(batch, steps + 1, limits.device), probs.to(opening.dtype))
 
 
@@ -136,27 +130,27 @@ def pooled_brevity_penalty(lengths: Lengths, references: References, pool: Pool)
         return brevity_penalties(total, wanted)
     exact = widest_float(lengths.probs.device)
     probs = lengths.probs.to(exact)
-    local_mass, local_wanted_mass = _convolve_all(probs, probs * closest)
-    mass, wanted_mass = _convolve_all(pool.stack(local_mass), pool.stack(local_wanted_mass))
+    parts = [probs] if references.ids.shape[1] == 1 else [probs, probs * closest]
+    local = _sum_of_rows(torch.stack(parts))
+    mass = torch.stack([pool.stack(part) for part in local])
+    mass = _sum_of_rows(mass) if mass.shape[1] > 1 else mass[:, 0]
     least, most = pool.sum(torch.stack([closest.amin(1).sum(), closest.amax(1).sum()]).to(exact))
-    wanted = wanted_mass / torch.where(mass.abs() > torch.finfo(exact).eps, mass, 1)
-    total = torch.arange(mass.shape[0], device=mass.device, dtype=exact)
-    return (mass * brevity_penalties(total, wanted.clamp(least, most))).sum().to(dtype)
+    total = torch.arange(mass.shape[1], device=mass.device, dtype=exact)
+    wanted = most
+    if len(parts) == 2:
+        wanted = mass[1] / torch.where(mass[0].abs() > torch.finfo(exact).eps, mass[0], 1)
+        wanted = wanted.clamp(least, most)
+    return (mass[0] * brevity_penalties(total, wanted)).sum().to(dtype)
+
+
+def _sum_of_rows(mass: Tensor) -> Tensor:
+    """The distribution of the sum of the rows' numbers: (parts, B, S) to (parts, ...)."""
+    if mass.shape[1] == 0:  # certainly 0, and still part of the graph, for processes that pool
+        return mass.sum((1, 2), keepdim=True)[:, :, 0] + torch.eye(
+            mass.shape[0], 1, dtype=mass.dtype, device=mass.device
+        )
+    return sum_distribution(mass[:, None])[:, 0]
 
 
 def _all_lengths(batch: int, sizes: int, device: torch.device) -> Tensor:
     return torch.arange(sizes, device=device).expand(batch, sizes)
-
-
-def _convolve_all(mass: Tensor, weighted: Tensor) -> tuple[Tensor, Tensor]:
-    """Convolve all rows of ``mass`` (B, S): P(sum = .). With ``weighted`` = r * mass also E[sum of r; sum = .]."""
-    if mass.shape[0] == 0:  # certainly 0, and still part of the graph, for processes that pool
-        return mass.sum() + mass.new_ones(1), weighted.sum() + weighted.new_zeros(1)
-    while mass.shape[0] > 1:
-        if mass.shape[0] % 2:
-            nothing = torch.zeros_like(mass[:1])
-            certainty = torch.nn.functional.pad(mass.new_ones(1, 1), (0, mass.shape[1] - 1))
-            mass, weighted = torch.cat([mass, certainty]), torch.cat([weighted, nothing])
-        even, odd = mass[::2], mass[1::2]
-        mass, weighted = convolve(even, odd), convolve(even, weighted[1::2]) + convolve(weighted[::2], odd)
-    return mass[0], weighted[0]
