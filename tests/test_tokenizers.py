@@ -354,7 +354,7 @@ class Slow:
         (["a", "b"], ValueError, "no mark of words.*@@"),
         (["a@@", "##b"], ValueError, "several marks of words, @@, ##"),
     ],
-    ids=str,
+    ids=lambda value: type(value).__name__ if isinstance(value, Slow | torch.nn.Module) else str(value),
 )
 def test_what_cannot_be_read_is_named(tokenizer, exception, found):
     with pytest.raises(exception, match=rf"^tokenizer.*{found}"):

@@ -106,9 +106,7 @@ def _linear_match_probabilities_backward(
     needs: list[bool],
 ) -> tuple[Tensor, Tensor, Tensor]:
     row = RowGradient.of(grad_matched, matched, grad_log_probs, grad_opening, opening)
-    row = row._replace(
-        scale=row.scale.reshape(-1), opening_scale=None if grad_opening is None else grad_opening.reshape(-1)
-    )
+    row = row.flat()
     broken = row.broken.view(-1, 1)
     grad_hidden, grad_weight, grad_bias = hidden.new_empty(0), weight.new_empty(0), weight.new_empty(0)
     known = expected_weight.shape[0] > 0

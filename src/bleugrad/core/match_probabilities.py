@@ -62,11 +62,7 @@ class _KeptSoftmax(torch.autograd.Function):
         if word_start is None:
             probs, opening = logits.softmax(-1), logits.new_empty(0)
         else:
-            probs, opening = torch.empty_like(logits), logits.new_empty(logits.shape[:2])
-            starts = word_start.to(logits.dtype)
-            for rows in _row_blocks(logits.shape, logits.device):
-                torch.softmax(logits[rows], -1, out=probs[rows])
-                torch.mv(probs[rows], starts, out=opening[rows])
+            probs, opening = _softmax_and_opening(logits, word_start)
         matched = probs.gather(2, ids[:, None, :].expand(*logits.shape[:2], -1))
         log_probs = matched.new_empty(0) if targets is None else _target_log_probs(logits, probs, targets)
         ctx.set_materialize_grads(False)
@@ -91,8 +87,9 @@ class _KeptSoftmax(torch.autograd.Function):
             if grad_opening is None:
                 grad.mul_(row.scale[..., None])
             else:
-                for rows in _row_blocks(logits.shape, logits.device):
-                    grad[rows].mul_(row.factors(rows, word_start))
+                flat, vocabulary = row.flat(), grad.shape[2]
+                for rows in _flat_blocks(grad):
+                    grad.view(-1, vocabulary)[rows].mul_(flat.factors((rows,), word_start))
             row.add_sparse(grad, ids, targets)
         return grad, None, None, None
 
@@ -131,6 +128,11 @@ class RowGradient(NamedTuple):
         if pull.shape[-1] == 0:  # a broken row shows nowhere; its gradient is that of a row nothing depends on
             broken = broken | (total == 0)
         return cls(-total, grad_opening, pull, grad_log_probs, broken)
+
+    def flat(self) -> "RowGradient":
+        """With the scales of all rows in a line, (B T,)."""
+        opened = None if self.opening_scale is None else self.opening_scale.reshape(-1)
+        return self._replace(scale=self.scale.reshape(-1), opening_scale=opened)
 
     def factors(self, rows: tuple[int, slice] | tuple[slice], word_start: Tensor) -> Tensor:
         """scale_t + opening_scale_t * word_start_v for some rows: (rows, V)."""
@@ -242,6 +244,26 @@ refuse_double_backward(_match_probabilities_backward)
 def compute_dtype(logits: Tensor) -> torch.dtype:
     """The type probabilities are computed in."""
     return logits.dtype if logits.dtype == torch.float64 else torch.float32
+
+
+def _softmax_and_opening(logits: Tensor, word_start: Tensor) -> tuple[Tensor, Tensor]:
+    """The softmax, and the probability of a token that opens a word while the rows are still in the cache."""
+    batch, steps, vocabulary = logits.shape
+    probs = torch.empty_like(logits, memory_format=torch.contiguous_format)
+    opening, starts = logits.new_empty(batch * steps), word_start.to(logits.dtype)
+    flat, flat_probs = logits.reshape(-1, vocabulary), probs.view(-1, vocabulary)
+    for rows in _flat_blocks(logits):
+        torch.softmax(flat[rows], -1, out=flat_probs[rows])
+        torch.mv(flat_probs[rows], starts, out=opening[rows])
+    return probs, opening.view(batch, steps)
+
+
+def _flat_blocks(logits: Tensor) -> Iterator[slice]:
+    """Blocks of the rows of all sentences in a line; four times as large, since each row is read but once more."""
+    batch, steps, vocabulary = logits.shape
+    height = max(1, 4 * ROW_BLOCK_ELEMENTS.get(logits.device.type, ROW_BLOCK_DEFAULT) // vocabulary)
+    for first in range(0, batch * steps, height):
+        yield slice(first, min(first + height, batch * steps))
 
 
 def _row_blocks(shape: torch.Size, device: torch.device) -> Iterator[tuple[int, slice]]:

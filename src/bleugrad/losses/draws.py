@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from bleugrad.core.match_probabilities import ROW_BLOCK_DEFAULT, ROW_BLOCK_ELEMENTS, SAFE_PROBABILITY
+from bleugrad.core.score import widest_float
 
 
 def softmax_rows(logits: Tensor) -> Tensor:
@@ -40,7 +41,7 @@ def draw_tokens(rows: Tensor, samples: int, generator: torch.Generator | None = 
     """
     batch, steps, vocabulary = rows.shape
     device = rows.device
-    kind = torch.float32 if device.type == "mps" else torch.float64
+    kind = widest_float(device)
     uniform = torch.rand(batch * steps, samples, generator=generator, dtype=kind, device=device)
     tokens = torch.empty(batch * steps, samples, dtype=torch.long, device=device)
     height = max(1, ROW_BLOCK_ELEMENTS.get(device.type, ROW_BLOCK_DEFAULT) // vocabulary)

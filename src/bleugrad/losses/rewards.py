@@ -8,7 +8,7 @@ from torch import Tensor
 
 from bleugrad.core.arguments import check_int, check_nonnegative, check_order, check_weights
 from bleugrad.core.matrix_bleu import clipped_matches
-from bleugrad.core.score import brevity_penalties, smoothed_precisions, weighted_geometric_mean
+from bleugrad.core.score import brevity_penalties, smoothed_precisions, weighted_geometric_mean, widest_float
 from bleugrad.core.sequences import References, before_eos, close_up
 
 
@@ -76,7 +76,7 @@ def reward_samples(tokens: Tensor, valid: Tensor, references: References, option
     closed, lengths = close_up(torch.where(kept, tokens, 0).view(-1, steps), kept.reshape(-1, steps))
     folded = References(references.ids.repeat_interleave(samples, 0), references.lengths.repeat_interleave(samples, 0))
     matches = clipped_matches(closed, lengths, folded, options.max_order)
-    kind = torch.float32 if tokens.device.type == "mps" else torch.float64
+    kind = widest_float(tokens.device)
     rewards = score_matches(matches.to(kind), lengths, folded.closest_lengths(lengths), options)
     return RewardedSamples(
         tokens=tokens,
