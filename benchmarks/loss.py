@@ -270,7 +270,7 @@ def main() -> None:
     times = [row for threads in (1, 2) for row in time_rows("plain", SHAPES, threads, arguments.rounds)]
     print(f"time from hidden states of width {WIDTH}, as a multiple of chunked linear_cross_entropy")
     times += [
-        row for threads in (1, 2) for row in time_rows("linear", PROJECTIONS, threads, max(3, arguments.rounds // 3))
+        row for threads in (1, 2) for row in time_rows("linear", PROJECTIONS, threads, max(2, arguments.rounds // 3))
     ]
     print("memory")
     record = {"machine": machine(), "rounds": arguments.rounds, "times": times, "memory": memory_rows()}

@@ -1,11 +1,9 @@
 """Distributions of sums of independent numbers, by convolution in pairs."""
 
-from typing import cast
-
 import torch
 from torch import Tensor
 
-from bleugrad.core.operators import refuse_double_backward, save_inputs
+from bleugrad.core.operators import keep_run, refuse_double_backward, save_inputs
 
 
 def sum_distribution(mass: Tensor) -> Tensor:
@@ -21,12 +19,12 @@ def sum_distribution(mass: Tensor) -> Tensor:
     >>> [round(p, 3) for p in sum_distribution(coins)[0, 0, :4].tolist()]
     [0.125, 0.375, 0.375, 0.125]
     """
-    return cast(Tensor, _sum_distribution(mass))
+    return keep_run(_Tree, _sum_distribution, _sum_distribution_backward, mass)
 
 
 @torch.library.custom_op("bleugrad::sum_distribution", mutates_args=())
 def _sum_distribution(mass: Tensor) -> Tensor:
-    return _Tree(mass).top.clone()
+    return _Tree(mass).value.clone()
 
 
 @torch.library.custom_op("bleugrad::sum_distribution_backward", mutates_args=())
@@ -36,10 +34,14 @@ def _sum_distribution_backward(grad: Tensor, mass: Tensor) -> Tensor:
 
 @_sum_distribution.register_fake
 def _(mass: Tensor) -> Tensor:
+    return mass.new_empty(_top_shape(mass))
+
+
+def _top_shape(mass: Tensor) -> tuple[int, int, int]:
     parts, problems, numbers, size = mass.shape
     while numbers > 1:
         numbers, size = (numbers + 1) // 2, 2 * size - 1
-    return mass.new_empty(parts, problems, size)
+    return parts, problems, size
 
 
 @_sum_distribution_backward.register_fake
@@ -60,6 +62,10 @@ class _Tree:
 
     def __init__(self, mass: Tensor) -> None:
         self.spectra: list[tuple[Tensor, Tensor, int, int]] = []
+        self.like = mass
+        if mass.numel() == 0:  # no problem at all, which transforms do not take
+            self.value = mass.new_zeros(_top_shape(mass))
+            return
         while mass.shape[2] > 1:
             parts, problems, numbers, size = mass.shape
             if numbers % 2:
@@ -69,10 +75,12 @@ class _Tree:
             even, odd = (torch.fft.rfft(half, 2 * size - 1) for half in (mass[:, :, ::2], mass[:, :, 1::2]))
             self.spectra.append((even, odd, numbers, size))
             mass = torch.fft.irfft(_dual_product(even, odd), 2 * size - 1)
-        self.top = mass[:, :, 0]
+        self.value = mass[:, :, 0]
 
     def backward(self, grad: Tensor) -> Tensor:
         """The cotangent of the numbers' masses."""
+        if self.like.numel() == 0:
+            return torch.zeros_like(self.like)
         grad = grad.unsqueeze(2)
         for even, odd, numbers, size in reversed(self.spectra):
             spectrum = torch.fft.rfft(grad, 2 * size - 1)

@@ -81,7 +81,7 @@ def word_counts(opening: Tensor, limits: Tensor) -> Lengths:
     position = torch.arange(steps, device=limits.device)
     certain = torch.where(position == 0, 1.0, opening.t().to(widest_float(opening.device)))
     opens = torch.where(position < limits[:, None], certain, 0)
-    if steps == 0:
+    if opens.numel() == 0:
         return Lengths(_all_lengths(batch, 1, limits.device), opens.new_ones(batch, 1).to(opening.dtype))
     probs = sum_distribution(torch.stack([1 - opens, opens], 2)[None])[0, :, : steps + 1]
     return Lengths(_all_lengths(batch, steps + 1, limits.device), probs.to(opening.dtype))

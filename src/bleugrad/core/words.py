@@ -6,13 +6,12 @@ there.
 """
 
 from dataclasses import dataclass
-from typing import cast
 
 import torch
 from torch import Tensor
 
 from bleugrad.core.ngrams import dense_ranks
-from bleugrad.core.operators import outside_autocast, refuse_double_backward, save_inputs
+from bleugrad.core.operators import keep_run, outside_autocast, refuse_double_backward, save_inputs
 from bleugrad.core.sequences import References, close_up
 
 
@@ -78,12 +77,13 @@ def word_probabilities(match_probs: Tensor, words: Words) -> Tensor:
     The product of the probabilities of the word's tokens. A word that begins with a continuation token can only stand
     at the start. O(T B W) time, and O(T) more for each further token of a word.
     """
-    return cast(Tensor, _word_probabilities(match_probs, words.starts, words.spans, words.continued))
+    inputs = (match_probs, words.starts, words.spans, words.continued)
+    return keep_run(_Products, _word_probabilities, _word_probabilities_backward, *inputs)
 
 
 @torch.library.custom_op("bleugrad::word_probabilities", mutates_args=())
 def _word_probabilities(match_probs: Tensor, starts: Tensor, spans: Tensor, continued: Tensor) -> Tensor:
-    return _Products(match_probs, starts, spans, continued).probs
+    return _Products(match_probs, starts, spans, continued).value
 
 
 @torch.library.custom_op("bleugrad::word_probabilities_backward", mutates_args=())
@@ -133,7 +133,7 @@ class _Products:
             product[back:] = tail[back:] * token[: max(steps - back, 0)]
             probs[:, longer] = product
             self.factors.append((back, longer, source, token, tail))
-        self.probs = (probs * self.allowed).view(steps, *starts.shape)
+        self.value = (probs * self.allowed).view(steps, *starts.shape)
 
     def backward(self, grad: Tensor) -> Tensor:
         """The cotangent of ``match_probs``."""
