@@ -33,4 +33,7 @@ autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
 
 # The names of other projects: linking to them would need the network.
-nitpick_ignore_regex = [(r"py:.*", r"(torch|numpy|collections|typing)\..*"), (r"py:.*", r"Tensor|optional")]
+nitpick_ignore_regex = [
+    (r"py:.*", r"(torch|numpy|collections|typing)\..*"),
+    (r"py:.*", r"Tensor|ProcessGroup|optional"),
+]

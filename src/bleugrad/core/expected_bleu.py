@@ -34,7 +34,8 @@ def expected_bleu(
     ``value = BP * prod_n ((E[O_n] + s) / (E[M_n] + s)) ^ w_n``. What is what:
 
     * ``matches`` E[O_n]: **exact** with ``method="exact"``. With ``"bound"`` they are the paper's LB_n, a lower bound
-      where the reference's n-grams are distinct and none overlaps itself, and neither bound nor exact elsewhere.
+      where tokens are counted, the reference's n-grams are distinct and none overlaps itself, and neither bound nor
+      exact elsewhere.
     * ``totals``, lengths and ``brevity_penalty``: **exact** expectations, constants unless ``eos_id`` or
       ``word_start`` is given.
     * ``value``: a **surrogate** of E[BLEU]; with the exact method and a fixed length also an upper bound of it,

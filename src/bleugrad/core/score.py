@@ -64,6 +64,8 @@ def smoothed_precisions(matches: Tensor, totals: Tensor, smoothing: float) -> Te
     sacreBLEU's add-k differs: it leaves order 1 as it is.
     """
     denominator = totals + smoothing
+    if smoothing > 0:
+        return (matches + smoothing) / denominator
     return torch.where(
         denominator > 0, (matches + smoothing) / denominator.clamp(min=torch.finfo(totals.dtype).tiny), 0
     )

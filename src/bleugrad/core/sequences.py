@@ -34,6 +34,8 @@ class References:
         """
         shape = (*self.lengths.shape, *(1,) * (hypothesis_lengths.dim() - 1))
         lengths = self.lengths.view(shape)
+        if lengths.shape[1] == 1:
+            return lengths.squeeze(1).expand_as(hypothesis_lengths)
         absent = (lengths == 0) & (lengths.amax(1, keepdim=True) > 0)
         wanted = hypothesis_lengths.unsqueeze(1)
         distance = 2 * (lengths - wanted).abs() + (lengths > wanted)
