@@ -41,6 +41,7 @@ class Settings:
     truth_samples: int = 32
     timing_rounds: int = 20
     large: tuple[int, int, int] = (16, 30, 32000)  # B, T, V of the comparison with cross-entropy
+    reward_batches: int = 16
     reward_batch: int = 256
     reward_length: int = 30
 
@@ -174,17 +175,19 @@ def measure(settings: Settings, steps: int, vocabulary: int, probability: float 
 
 
 def reward_throughput(settings: Settings) -> dict[str, float]:
-    """Sentences a second: bleugrad.bleu on ids, and sacreBLEU in a loop over the same sentences as text."""
+    """Sentences a second over several batches: bleugrad.bleu on ids, sacreBLEU in a loop over the same as text."""
     generator = torch.Generator().manual_seed(settings.seed)
-    shape = (settings.reward_batch, settings.reward_length)
+    shape = (settings.reward_batches, settings.reward_batch, settings.reward_length)
     references = torch.randint(1000, shape, generator=generator)
     wrong = torch.rand(shape, generator=generator) < 0.5
     hypotheses = torch.where(wrong, torch.randint(1000, shape, generator=generator), references)
-    texts = [[" ".join(map(str, row)) for row in ids.tolist()] for ids in (hypotheses, references)]
+    texts = [[" ".join(map(str, row)) for row in ids.flatten(0, 1).tolist()] for ids in (hypotheses, references)]
     pairs = list(zip(*texts, strict=True))
     times = best_times(
         {
-            "bleugrad.bleu": lambda: bleugrad.bleu(hypotheses, references, smoothing=1.0),
+            "bleugrad.bleu": lambda: [
+                bleugrad.bleu(x, y, smoothing=1.0) for x, y in zip(hypotheses, references, strict=True)
+            ],
             "sacrebleu.sentence_bleu": lambda: [sacrebleu.sentence_bleu(h, [r]) for h, r in pairs],
             "sacrebleu.sentence_bleu, tokenize='none'": lambda: [
                 sacrebleu.sentence_bleu(h, [r], tokenize="none") for h, r in pairs
@@ -192,7 +195,7 @@ def reward_throughput(settings: Settings) -> dict[str, float]:
         },
         settings.timing_rounds,
     )
-    return {name: settings.reward_batch / seconds for name, seconds in times.items()}
+    return {name: len(pairs) / seconds for name, seconds in times.items()}
 
 
 def times_less(yardstick: float, variance: float, digits: int = 3) -> str:

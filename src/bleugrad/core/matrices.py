@@ -32,9 +32,11 @@ def count_columns(hypotheses: Tensor, lengths: Tensor, references: References, m
         if order > 0:
             same = same[:-1, :-1] & same_token[order:, order:]
             there = there[:, :-1, :-1] & token_there[:, order:, order:]
-        v_x[order, : steps - order] = same.sum(0, dtype=counts)
-        in_reference = there.sum(1, dtype=counts)
-        v_y[order, : steps - order] = in_reference[0] if several == 1 else in_reference.amax(0)
+        torch.sum(same, 0, dtype=counts, out=v_x[order, : steps - order])
+        if several == 1:
+            torch.sum(there[0], 0, dtype=counts, out=v_y[order, : steps - order])
+        else:
+            v_y[order, : steps - order] = there.sum(1, dtype=counts).amax(0)
     return v_x, v_y
 
 
