@@ -63,7 +63,7 @@ def plain_candidates(batch: int, steps: int, vocabulary: int) -> dict[str, Calla
 def linear_candidates(batch: int, steps: int, vocabulary: int) -> dict[str, Callable[[], None]]:
     generator = torch.Generator().manual_seed(0)
     hidden = torch.randn(batch, steps, WIDTH, generator=generator).requires_grad_()
-    weight = (torch.randn(vocabulary, WIDTH, generator=generator) / math.sqrt(WIDTH)).requires_grad_()
+    weight = torch.randn(vocabulary, WIDTH, generator=generator).div_(math.sqrt(WIDTH)).requires_grad_()
     frozen = weight.detach()
     labels = torch.randint(vocabulary, (batch, steps), generator=generator)
     chunked = torch.nn.LinearCrossEntropyOptions(batch_chunk_size=CHUNK_ROWS, chunking_method=None)

@@ -9,7 +9,7 @@ from bleugrad.core.blocks import BlockGradient, BlockRun, sum_matches, window_bl
 from bleugrad.core.ngrams import Patterns
 from bleugrad.core.operators import outside_autocast, refuse_double_backward, save_inputs
 
-BLOCK_ELEMENTS = 2**21
+BLOCK_ELEMENTS = 2**23
 """How many numbers one working tensor of a block of n-grams may hold."""
 
 
