@@ -4,8 +4,9 @@
     python benchmarks/loss.py --growth            # also time against V, T and B, as a figure
     python benchmarks/loss.py --output results/loss
 
-Times are ratios in one process, the candidates taking turns, best of several rounds. Memory is the growth of the
-resident set's peak in a child process of its own for each candidate.
+Times are ratios in one process, the candidates taking turns, best of several rounds; a turn is an untimed step and a
+timed one, as in a training loop that takes the same step over and over. Memory is the growth of the resident set's peak
+in a child process of its own for each candidate.
 """
 
 import argparse
@@ -110,7 +111,7 @@ def time_rows(family: str, shapes: list[tuple[int, int, int]], threads: int, rou
     torch.set_num_threads(threads)
     rows: list[dict[str, object]] = []
     for shape in shapes:
-        seconds = best_times(FAMILIES[family](*shape), rounds if math.prod(shape) < 10**8 else max(3, rounds // 2))
+        seconds = best_times(FAMILIES[family](*shape), rounds, warmup=0, steady=True)
         rows.append({"family": family, "shape": shape, "threads": threads, "milliseconds": _milliseconds(seconds)})
         print_row(rows[-1])
     return rows
@@ -169,7 +170,9 @@ def growth_rows(rounds: int) -> list[dict[str, object]]:
     for name, shapes in sweeps.items():
         for shape in shapes:
             candidates = plain_candidates(*shape)
-            seconds = best_times({name: candidates[name] for name in ("cross_entropy", "exact", "bound")}, rounds)
+            seconds = best_times(
+                {name: candidates[name] for name in ("cross_entropy", "exact", "bound")}, rounds, 0, True
+            )
             rows.append({"grows": name, "shape": shape, "milliseconds": _milliseconds(seconds)})
             print(name, shape, rows[-1]["milliseconds"], flush=True)
     return rows
@@ -249,7 +252,14 @@ def summary(record: dict) -> str:
         listed = ", ".join(f"{name} {size:.0f}" for name, size in row["megabytes"].items())
         lines.append(f"| {_shape(row)} | {row['logits_megabytes']:.0f} | {listed} |")
     described = ", ".join(f"{key} {value}" for key, value in record["machine"].items())
-    return "\n".join([*lines, "", f"Measured on {described}; best of {record['rounds']} rounds.", ""])
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"Measured on {described}; best of {record['rounds']} rounds, each an untimed and a timed step.",
+            "",
+        ]
+    )
 
 
 def _shape(row: dict) -> str:

@@ -8,11 +8,19 @@ from pathlib import Path
 import torch
 
 
-def best_times(candidates: dict[str, Callable[[], object]], rounds: int, warmup: int = 1) -> dict[str, float]:
-    """Seconds of the fastest of ``rounds`` calls of each candidate; each round calls them all in turn."""
+def best_times(
+    candidates: dict[str, Callable[[], object]], rounds: int, warmup: int = 1, steady: bool = False
+) -> dict[str, float]:
+    """Seconds of the fastest of ``rounds`` calls of each candidate; each round calls them all in turn.
+
+    ``steady`` calls each once more right before, untimed: what it costs in a loop of its own, where memory that the
+    last step gave back is at hand.
+    """
     best = dict.fromkeys(candidates, float("inf"))
     for turn in range(warmup + rounds):
         for name, call in candidates.items():
+            if steady:
+                call()
             begin = time.perf_counter()
             call()
             if turn >= warmup:

@@ -467,7 +467,7 @@ def test_the_size_of_the_blocks_of_ngrams_changes_nothing(rng, monkeypatch, elem
 @pytest.mark.parametrize(("method", "eos_id"), [("exact", None), ("exact", 3), ("bound", 3)])
 def test_opcheck(seed, monkeypatch, method, eos_id):
     """The operators in the form words give them, with their backward passes, by torch's own checker."""
-    monkeypatch.setattr(expected_matches, "BLOCK_ELEMENTS", 1)  # so that each is an operator, and nothing is kept
+    monkeypatch.setattr(expected_matches, "KEPT_ELEMENTS", 0)  # so that each is an operator, and nothing is kept
     logits = torch.randn(2, 5, 4, dtype=torch.float64)
     with Recorder() as recorder, torch.no_grad():
         bleugrad.expected_bleu(logits, SEVERAL, method=method, eos_id=eos_id, word_start=STARTS)

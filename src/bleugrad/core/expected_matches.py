@@ -9,8 +9,11 @@ from bleugrad.core.blocks import BlockGradient, BlockRun, sum_matches, window_bl
 from bleugrad.core.ngrams import Patterns
 from bleugrad.core.operators import outside_autocast, refuse_double_backward, save_inputs
 
-BLOCK_ELEMENTS = 2**23
+BLOCK_ELEMENTS = 2**22
 """How many numbers one working tensor of a block of n-grams may hold."""
+
+KEPT_ELEMENTS = 2**24
+"""Up to this many window probabilities in all, the blocks' forward runs are kept for the backward pass."""
 
 
 def expected_matches(
@@ -33,14 +36,14 @@ def expected_matches(
     computed again in the backward pass. No logarithm or division occurs, so there is nothing to break.
     """
     inputs = (unit_probs, alive, opening, patterns.clips, patterns.overlaps, patterns.spans)
-    small = unit_probs.numel() * patterns.clips.shape[1] <= BLOCK_ELEMENTS and not torch.compiler.is_compiling()
+    small = unit_probs.numel() * patterns.clips.shape[1] <= KEPT_ELEMENTS and not torch.compiler.is_compiling()
     if small and torch.is_grad_enabled() and unit_probs.requires_grad:
         return cast(Tensor, _KeptMatches.apply(*inputs))  # type: ignore[no-untyped-call]
     return cast(Tensor, _expected_matches(*inputs))
 
 
 class _KeptMatches(torch.autograd.Function):
-    """A single block, whose forward run is kept for the backward pass."""
+    """Few enough n-grams that the forward runs of their blocks are kept for the backward pass."""
 
     @staticmethod
     def forward(  # type: ignore[no-untyped-def]
