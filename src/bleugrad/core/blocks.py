@@ -69,20 +69,14 @@ class Block:
 
     def common_chain(self, alive: Tensor | None, opening: Tensor | None) -> renewal.Renewal:
         """One state for each order, sentence and column."""
-        steps, max_order, batch, width = self.windows.shape
-        lengths, band = self.lengths(), batch * width
-        bands = [(order * band, (order + 1) * band, order + 1) for order in range(max_order)]
+        lengths = self.lengths()
+        bands = [(order, order + 1, order + 1) for order in range(self.windows.shape[1])]
         return renewal.Renewal(
-            window_probs=self.windows.view(steps, -1),
-            delay=renewal.BandDelay(bands) if lengths is None else renewal.IndexDelay(lengths.view(-1)),
-            alive=self._spread(alive),
-            opening=self._spread(opening),
+            window_probs=self.windows,
+            delay=renewal.BandDelay(bands) if lengths is None else renewal.IndexDelay(lengths),
+            alive=None if alive is None else alive[:, None, :, None],
+            opening=None if opening is None else opening[:, None, :, None],
         )
-
-    def _spread(self, of_sentence: Tensor | None) -> Tensor | None:
-        if of_sentence is None:
-            return None
-        return of_sentence[:, None, :, None].expand_as(self.windows).reshape(self.windows.shape[0], -1)
 
     def special_groups(self) -> "Iterator[SpecialGroup]":
         """The other patterns that count, in groups whose states fit a block."""
@@ -96,30 +90,26 @@ class Block:
 
 
 class BlockRun:
-    """A block's recursions, run forward."""
+    """A block's recursions, run forward; ``matches`` (T, N, B) are its new matches."""
 
     def __init__(self, block: Block, alive: Tensor | None, opening: Tensor | None) -> None:
-        self.block = block
+        self.block, self.common = block, block.common
         self.chain = block.common_chain(alive, opening)
-        self.trace = renewal.run(self.chain)
+        completed, self.trace = renewal.run(self.chain)
+        self.matches = torch.einsum("tnbj,nbj->tnb", completed, self.common)
         self.special = []
         for group in block.special_groups():
             chain = group.chain(block, alive, opening)
-            self.special.append((group, chain, renewal.run(chain)))
-
-    def add_matches(self, matches: Tensor) -> None:
-        """Add the block's new matches to (T, N, B)."""
-        completed = self.trace.completed.view_as(self.block.windows)
-        matches += torch.einsum("tnbj,nbj->tnb", completed, self.block.common)
-        for group, _, trace in self.special:
-            matches.view(matches.shape[0], -1).index_add_(1, group.cell[group.pattern_of_state], trace.completed)
+            completed, trace = renewal.run(chain)
+            self.matches.view(completed.shape[0], -1).index_add_(1, group.cell[group.pattern_of_state], completed)
+            self.special.append((group, chain, trace))
 
 
 def sum_matches(runs: Iterable[BlockRun], unit_probs: Tensor, clips: Tensor) -> Tensor:
     """New matches of all blocks, (T, B, N)."""
     matches = unit_probs.new_zeros(unit_probs.shape[0], clips.shape[1], unit_probs.shape[1])
     for run in runs:
-        run.add_matches(matches)
+        matches += run.matches
     return matches.transpose(1, 2).contiguous()
 
 
@@ -134,16 +124,15 @@ class BlockGradient:
     def add(self, run: BlockRun, grad: Tensor) -> None:
         """Add what the cotangent (T, N, B) of the new matches gives through one block."""
         block, steps = run.block, grad.shape[0]
-        grad_completed = (grad[..., None] * block.common).view(steps, -1)
-        gradient = renewal.adjoint(run.chain, run.trace, grad_completed)
-        grad_windows = gradient.window_probs.view_as(block.windows)
+        gradient = renewal.adjoint(run.chain, run.trace, grad[..., None], run.common)
+        grad_windows = gradient.window_probs
         if gradient.alive is not None:
-            self.alive += gradient.alive.view_as(block.windows).sum((1, 3))
+            self.alive += gradient.alive.view_as(self.alive)
         if gradient.opening is not None:
-            self.opening += gradient.opening.view_as(block.windows).sum((1, 3))
+            self.opening += gradient.opening.view_as(self.opening)
         for group, chain, trace in run.special:
-            grad_completed = grad.view(steps, -1).index_select(1, group.cell[group.pattern_of_state])
-            gradient = renewal.adjoint(chain, trace, grad_completed)
+            of_states = grad.view(steps, -1).index_select(1, group.cell[group.pattern_of_state])
+            gradient = renewal.adjoint(chain, trace, of_states, of_states.new_ones(()))
             group.add_gradient(gradient, grad_windows, self.alive, self.opening)
         add_window_gradient(self.units, grad_windows, block.windows, self.unit_probs, self.spans, block.first)
 

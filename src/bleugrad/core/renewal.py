@@ -33,8 +33,8 @@ Step = Callable[[int], object]
 class Delay(Protocol):
     """How far back each state looks: m, the tokens of its pattern, or a shift d.
 
-    ``history`` (longest + T, S) begins ``longest`` rows before position 0, and ``ahead`` (T + longest, S) ends as many
-    rows after the last.
+    ``history`` (longest + T, ...) begins ``longest`` rows before position 0, and ``ahead`` (T + longest, ...) ends as
+    many rows after the last. Rows are contiguous and of the states' shape.
     """
 
     @property
@@ -42,18 +42,15 @@ class Delay(Protocol):
         """The longest delay."""
 
     def multiplier(self, factor: Tensor, history: Tensor, out: Tensor) -> Step:
-        """A function of e that sets out[e] = factor[e] * history[e - delay]; ``factor`` and ``out`` are (T, S)."""
+        """A function of e that sets out[e] = factor[e] * history[e - delay]; ``out`` may be ``factor``."""
 
-    def adder(self, term: Tensor, ahead: Tensor, out: Tensor) -> Step:
-        """A function of e that sets out[e] = term[e] + ahead[e + delay]; ``term`` and ``out`` are (T, S)."""
-
-    def shifted(self, history: Tensor) -> Tensor:
-        """history[e - delay] for all positions e: (longest + T, S) to (T, S)."""
+    def subtractor(self, ahead: Tensor, row: Tensor) -> Step:
+        """A function of e that subtracts ahead[e + delay] from ``row``."""
 
 
 @dataclass(frozen=True)
 class BandDelay:
-    """States in bands of equal delay, (first state, last state + 1, delay)."""
+    """Equal delays for bands of the states' first axis, (first, last + 1, delay)."""
 
     bands: list[tuple[int, int, int]]
 
@@ -75,35 +72,23 @@ class BandDelay:
 
         return step
 
-    def adder(self, term: Tensor, ahead: Tensor, out: Tensor) -> Step:
+    def subtractor(self, ahead: Tensor, row: Tensor) -> Step:
         """See :class:`Delay`."""
-        rows = [
-            (term[:, lo:hi].unbind(), ahead[delay:, lo:hi].unbind(), out[:, lo:hi].unbind())
-            for lo, hi, delay in self.bands
-        ]
+        rows = [(ahead[delay:, lo:hi].unbind(), row[lo:hi]) for lo, hi, delay in self.bands]
 
         def step(e: int) -> None:
-            for terms, coming, outs in rows:
-                torch.add(terms[e], coming[e], out=outs[e])
+            for coming, part in rows:
+                part.sub_(coming[e])
 
         return step
 
-    def shifted(self, history: Tensor) -> Tensor:
-        """See :class:`Delay`."""
-        steps = history.shape[0] - self.longest
-        result = history.new_empty(steps, history.shape[1])
-        for lo, hi, delay in self.bands:
-            begin = self.longest - delay
-            result[:, lo:hi] = history[begin : begin + steps, lo:hi]
-        return result
-
 
 class IndexDelay:
-    """Any delay (S,) for each state."""
+    """Any delay for each state; ``delays`` is of the states' shape."""
 
     def __init__(self, delays: Tensor) -> None:
-        self.delays = delays
-        self.states = torch.arange(delays.shape[0], device=delays.device)
+        self.delays = delays.reshape(-1)
+        self.states = torch.arange(self.delays.shape[0], device=delays.device)
         self._longest = int(delays.max()) if delays.numel() else 1
 
     @property
@@ -113,26 +98,24 @@ class IndexDelay:
 
     def multiplier(self, factor: Tensor, history: Tensor, out: Tensor) -> Step:
         """See :class:`Delay`."""
-        states, flat = self.states.shape[0], history.reshape(-1)
+        states, flat, factors, outs = self.states.shape[0], history.view(-1), _flat_rows(factor), _flat_rows(out)
         index = (self.longest - self.delays) * states + self.states
-        return lambda e: torch.index_select(flat[e * states :], 0, index, out=out[e]).mul_(factor[e])
+        return lambda e: torch.mul(factors[e], flat[e * states :].index_select(0, index), out=outs[e])
 
-    def adder(self, term: Tensor, ahead: Tensor, out: Tensor) -> Step:
+    def subtractor(self, ahead: Tensor, row: Tensor) -> Step:
         """See :class:`Delay`."""
-        states, flat = self.states.shape[0], ahead.reshape(-1)
+        states, flat, target = self.states.shape[0], ahead.view(-1), row.view(-1)
         index = self.delays * states + self.states
-        return lambda e: torch.index_select(flat[e * states :], 0, index, out=out[e]).add_(term[e])
+        return lambda e: target.sub_(flat[e * states :].index_select(0, index))
 
-    def shifted(self, history: Tensor) -> Tensor:
-        """See :class:`Delay`."""
-        steps = history.shape[0] - self.longest
-        rows = torch.arange(steps, device=history.device)[:, None] + (self.longest - self.delays)
-        return history.gather(0, rows)
+
+def _flat_rows(values: Tensor) -> tuple[Tensor, ...]:
+    return values.view(values.shape[0], -1).unbind()
 
 
 @dataclass(frozen=True)
 class Tail:
-    """Self-overlap: ``probs`` (T, S), tail(., d), zero for states without it, and the shift d of each state."""
+    """Self-overlap: ``probs`` (T, ...), tail(., d), zero for states without it, and the shift d of each state."""
 
     probs: Tensor
     delay: Delay
@@ -140,10 +123,11 @@ class Tail:
 
 @dataclass(frozen=True)
 class Renewal:
-    """What drives the recursion of S states over T positions.
+    """What drives the recursion over T positions of states laid out in any shape.
 
-    ``window_probs`` (T, S) is q, and ``delay`` is m. ``alive`` (T, S) is a, or None for 1 everywhere. ``opening`` (T,
-    S) is o, or None where every token opens a word. ``first`` (S,) is True at k = 1, None if it is everywhere.
+    ``window_probs`` (T, ...) is q, and ``delay`` is m. ``alive`` is a, or None for 1 everywhere, and ``opening`` is o,
+    or None where every token opens a word; both are broadcast to q. ``first`` is True at k = 1, None if it is
+    everywhere; with it the states are a line, those of a pattern side by side.
     """
 
     window_probs: Tensor
@@ -161,17 +145,16 @@ class Renewal:
 
 @dataclass(frozen=True)
 class RenewalTrace:
-    """A forward run: ``completed`` u (T, S); ``moved`` v, ``level`` N and ``known`` R begin max(m) rows early."""
+    """What a forward run leaves for its adjoint: N, R and v, each beginning max(m) rows early; v where it is used."""
 
-    completed: Tensor
-    moved: Tensor
     level: Tensor
     known: Tensor
+    moved: Tensor | None
 
 
 @dataclass(frozen=True)
 class RenewalGradient:
-    """Cotangents of a :class:`Renewal`'s inputs."""
+    """Cotangents of a :class:`Renewal`'s inputs, of their shapes."""
 
     window_probs: Tensor
     alive: Tensor | None
@@ -179,98 +162,121 @@ class RenewalGradient:
     tails: list[Tensor]
 
 
-def run(inputs: Renewal) -> RenewalTrace:
-    """Walk forward over the positions. O(T S) time and memory; a step is a handful of vector operations."""
-    steps, states = inputs.window_probs.shape
-    pad, link = inputs.delay.longest, inputs.link
-    level = inputs.window_probs.new_zeros(pad + steps, states)
+def run(inputs: Renewal) -> tuple[Tensor, RenewalTrace]:
+    """Walk forward over the positions: u (T, ...), and what the adjoint needs.
+
+    O(T S) time and memory; a step is a handful of vector operations.
+    """
+    steps, pad, link = inputs.window_probs.shape[0], inputs.delay.longest, inputs.link
+    level, new = _history(inputs.window_probs, pad), _history(inputs.window_probs, pad)
     level[pad - 1] = 1 if inputs.first is None else inputs.first.to(level.dtype)
-    known = level if inputs.opening is None else level.clone()
-    completed = torch.empty_like(inputs.window_probs)
-    simple = link is None and not inputs.tails and inputs.opening is None
-    moved = completed if simple else torch.zeros_like(level)
+    known = level if inputs.opening is None else _history(inputs.window_probs, pad).copy_(level)
+    moved = new if link is None else _history(inputs.window_probs, pad)
+    completed = new[pad:]
     complete = inputs.delay.multiplier(inputs.window_probs, level, completed)
     overlapped = [torch.empty_like(completed) for _ in inputs.tails]
     overlap = [
         tail.delay.multiplier(tail.probs, moved[pad - tail.delay.longest :], product)
         for tail, product in zip(inputs.tails, overlapped, strict=True)
     ]
-    levels, befores, news = level[pad:].unbind(), known[pad - 1 :].unbind(), completed.unbind()
-    for step in range(steps):
+    levels, knowns, flows, news = (history.unbind() for history in (level, known, moved, new))
+    for step, row in enumerate(range(pad, pad + steps)):
         complete(step)
-        flow = new = news[step]
         for set_product, product in zip(overlap, overlapped, strict=True):
             set_product(step)
-            new -= product[step]
-        if not simple:
-            flow = moved[pad + step].copy_(new)
-            if link is not None:
-                flow[1:].addcmul_(new[:-1], link, value=-1)
-        before = befores[step]
+            news[row].sub_(product[step])
+        if link is not None:
+            flows[row].copy_(news[row])[1:].addcmul_(news[row][:-1], link, value=-1)
+        before = knowns[row - 1]
         if inputs.alive is not None:
             before = before * inputs.alive[step]
         if inputs.opening is not None:
-            before = befores[step + 1].copy_(before).addcmul_(inputs.opening[step], moved[pad + step - 1], value=-1)
-        torch.sub(before, flow, out=levels[step])
-    return RenewalTrace(completed, moved, level, known)
+            before = torch.addcmul(before, inputs.opening[step], flows[row - 1], value=-1, out=knowns[row])
+        torch.sub(before, flows[row], out=levels[row])
+    return completed, RenewalTrace(level, known, moved if inputs.tails or inputs.opening is not None else None)
 
 
-def adjoint(inputs: Renewal, trace: RenewalTrace, grad_completed: Tensor) -> RenewalGradient:
-    """Cotangents of the inputs from that of u, (T, S), by the same recursion run backwards."""
-    steps, states = inputs.window_probs.shape
-    pad, link = inputs.delay.longest, inputs.link
-    carried = grad_completed.new_zeros(steps + pad, states)  # q_e * grad u_e, zero past the end
-    grad_known, grad_new = grad_completed.new_zeros(steps + 1, states), torch.empty_like(grad_completed)
-    later = grad_known[1:] if inputs.alive is None else torch.zeros_like(grad_new)  # a_{e+1} * grad R_{e+1}
-    separate = inputs.opening is not None
-    grad_level = torch.empty_like(grad_new) if separate else grad_known
-    collect = inputs.delay.adder(torch.zeros_like(grad_new) if separate else later, carried, grad_level)
-    tails = _TailAdjoint(inputs.tails, grad_new)
-    rows = (inputs.window_probs, grad_completed, grad_new, grad_known, grad_level, carried)
-    windows, sources, news, knowns, levels, carries = (tensor.unbind() for tensor in rows)
+def _history(like: Tensor, pad: int) -> Tensor:
+    """Room for T rows after ``pad`` rows of zeros."""
+    history = like.new_empty(pad + like.shape[0], *like.shape[1:])
+    history[:pad].zero_()
+    return history
+
+
+def adjoint(inputs: Renewal, trace: RenewalTrace, grad: Tensor, weight: Tensor) -> RenewalGradient:
+    """Cotangents of the inputs where that of u is ``grad * weight``, by the same recursion run backwards.
+
+    ``grad`` (T, ...) and ``weight`` are broadcast to u. All cotangents of N, R and v are held negated.
+    """
+    steps, pad, link = inputs.window_probs.shape[0], inputs.delay.longest, inputs.link
+    ahead = inputs.window_probs.new_empty(steps + pad, *inputs.window_probs.shape[1:])  # q_e * grad u_e
+    ahead[steps:].zero_()
+    grad_new = torch.empty_like(inputs.window_probs)
+    of_known = torch.zeros_like(inputs.window_probs[0])
+    of_level = of_known if inputs.opening is None else torch.zeros_like(of_known)
+    flow = of_known if link is None and not inputs.tails and inputs.opening is None else torch.empty_like(of_known)
+    collect = inputs.delay.subtractor(ahead, of_level)
+    times_level = inputs.delay.multiplier(grad_new, trace.level, grad_new)
+    tails = _TailAdjoint(inputs.tails, trace, grad_new, flow, pad)
+    grad_alive, grad_opening = (None if of is None else torch.empty_like(of) for of in (inputs.alive, inputs.opening))
+    windows, grads, news, carries = (rows.unbind() for rows in (inputs.window_probs, grad, grad_new, ahead))
     for step in range(steps - 1, -1, -1):
-        if inputs.alive is not None and step + 1 < steps:
-            torch.mul(knowns[step + 1], inputs.alive[step + 1], out=later[step])
-        collect(step)
-        flow = -levels[step]
-        if inputs.opening is not None:
-            torch.add(levels[step], later[step], out=knowns[step])
+        if inputs.opening is None:
+            if inputs.alive is not None and step + 1 < steps:
+                of_known.mul_(inputs.alive[step + 1])
+            collect(step)
+            if flow is not of_known:
+                flow.copy_(of_known)
+        else:
+            of_level.zero_()
+            collect(step)
+            flow.copy_(of_level)
             if step + 1 < steps:
-                flow.addcmul_(inputs.opening[step + 1], knowns[step + 1], value=-1)
-        tails.subtract_from(flow, step)
-        new = torch.add(sources[step], flow, out=news[step])
+                flow.addcmul_(inputs.opening[step + 1], of_known)
+                if inputs.alive is not None:
+                    of_known.mul_(inputs.alive[step + 1])
+            of_known.add_(of_level)
+        tails.collect(step)
+        torch.addcmul(flow, grads[step], weight, out=news[step])
         if link is not None:
-            new[:-1].addcmul_(flow[1:], link, value=-1)
-        torch.mul(windows[step], new, out=carries[step])
-        tails.carry(new, step)
-    before = trace.known[pad - 1 : -1]
-    return RenewalGradient(
-        window_probs=grad_new * inputs.delay.shifted(trace.level),
-        alive=None if inputs.alive is None else grad_known[:steps] * before,
-        opening=None if inputs.opening is None else -grad_known[:steps] * trace.moved[pad - 1 : -1],
-        tails=[-grad_new * tail.delay.shifted(trace.moved[pad - tail.delay.longest :]) for tail in inputs.tails],
-    )
+            news[step][:-1].addcmul_(flow[1:], link, value=-1)
+        torch.mul(windows[step], news[step], out=carries[step])
+        tails.carry(step)
+        times_level(step)
+        if grad_alive is not None:
+            grad_alive[step] = (of_known * trace.known[pad + step - 1]).sum_to_size(grad_alive.shape[1:]).neg_()
+        if grad_opening is not None:
+            assert trace.moved is not None
+            grad_opening[step] = (of_known * trace.moved[pad + step - 1]).sum_to_size(grad_opening.shape[1:])
+    return RenewalGradient(grad_new, grad_alive, grad_opening, tails.gradients())
 
 
 class _TailAdjoint:
-    """What later occurrences that overlap give the cotangent of v."""
+    """What occurrences that overlap give: later ones to the cotangent of v, this one to those of the tails."""
 
-    def __init__(self, tails: list[Tail], like: Tensor) -> None:
-        steps, states = like.shape
-        self.tails = tails
-        self.carried = [like.new_zeros(steps + tail.delay.longest, states) for tail in tails]
-        self.collected = [torch.empty_like(like) for _ in tails]
-        zeros = torch.zeros_like(like) if tails else like
-        self.collect = [
-            tail.delay.adder(zeros, carried, collected)
-            for tail, carried, collected in zip(tails, self.carried, self.collected, strict=True)
+    def __init__(self, tails: list[Tail], trace: RenewalTrace, grad_new: Tensor, flow: Tensor, pad: int) -> None:
+        steps = grad_new.shape[0]
+        self.tails, self.grad_new = tails, grad_new
+        self.carried = [grad_new.new_zeros(steps + tail.delay.longest, *grad_new.shape[1:]) for tail in tails]
+        self.collectors = [
+            tail.delay.subtractor(carried, flow) for tail, carried in zip(tails, self.carried, strict=True)
         ]
+        self.grad_tails = [torch.empty_like(grad_new) for _ in tails]
+        self.multipliers = []
+        for tail, grad_tail in zip(tails, self.grad_tails, strict=True):
+            assert trace.moved is not None
+            self.multipliers.append(
+                tail.delay.multiplier(grad_new, trace.moved[pad - tail.delay.longest :], grad_tail)
+            )
 
-    def subtract_from(self, flow: Tensor, step: int) -> None:
-        for collect, collected in zip(self.collect, self.collected, strict=True):
+    def collect(self, step: int) -> None:
+        for collect in self.collectors:
             collect(step)
-            flow -= collected[step]
 
-    def carry(self, new: Tensor, step: int) -> None:
-        for tail, carried in zip(self.tails, self.carried, strict=True):
-            torch.mul(tail.probs[step], new, out=carried[step])
+    def carry(self, step: int) -> None:
+        for tail, carried, multiply in zip(self.tails, self.carried, self.multipliers, strict=True):
+            torch.mul(tail.probs[step], self.grad_new[step], out=carried[step])
+            multiply(step)
+
+    def gradients(self) -> list[Tensor]:
+        return [grad_tail.neg_() for grad_tail in self.grad_tails]
