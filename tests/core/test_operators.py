@@ -130,6 +130,7 @@ def test_the_size_of_the_blocks_of_ngrams_changes_nothing(seed, monkeypatch, col
     elements = int(columns_at_once * STEPS * 3 * 4)
     for module in (expected_matches, bound):
         monkeypatch.setattr(module, "BLOCK_ELEMENTS", elements)
+    monkeypatch.setattr(expected_matches, "BLOCK_ROW", 0)
     ranges = list(blocks.column_blocks(torch.empty(STEPS, 3, COLUMNS), 4, elements))
     assert len(ranges) == -(-COLUMNS // max(1, int(columns_at_once)))
     parts = value_and_gradient(logits, method=method, eos_id=eos_id)

@@ -70,10 +70,9 @@ class Block:
     def common_chain(self, alive: Tensor | None, opening: Tensor | None) -> renewal.Renewal:
         """One state for each order, sentence and column."""
         lengths = self.lengths()
-        bands = [(order, order + 1, order + 1) for order in range(self.windows.shape[1])]
         return renewal.Renewal(
             window_probs=self.windows,
-            delay=renewal.BandDelay(bands) if lengths is None else renewal.IndexDelay(lengths),
+            delay=renewal.LadderDelay(self.windows.shape[1]) if lengths is None else renewal.IndexDelay(lengths),
             alive=None if alive is None else alive[:, None, :, None],
             opening=None if opening is None else opening[:, None, :, None],
         )
@@ -96,12 +95,14 @@ class BlockRun:
         self.block, self.common = block, block.common
         self.chain = block.common_chain(alive, opening)
         completed, self.trace = renewal.run(self.chain)
-        self.matches = torch.einsum("tnbj,nbj->tnb", completed, self.common)
+        self.matches = torch.einsum("tnbj,nbj->tnb", completed, self.common).flip(0)
         self.special = []
         for group in block.special_groups():
             chain = group.chain(block, alive, opening)
             completed, trace = renewal.run(chain)
-            self.matches.view(completed.shape[0], -1).index_add_(1, group.cell[group.pattern_of_state], completed)
+            self.matches.view(completed.shape[0], -1).index_add_(
+                1, group.cell[group.pattern_of_state], completed.flip(0)
+            )
             self.special.append((group, chain, trace))
 
 
@@ -172,11 +173,7 @@ class SpecialGroup:
 
     def _delay(self, units: Tensor, lengths: Tensor | None, window: Tensor) -> renewal.Delay:
         """The tokens of so many units, for each state."""
-        if lengths is not None:
-            return renewal.IndexDelay(lengths[window][self.pattern_of_state])
-        numbers, counts = units[self.pattern_of_state].unique_consecutive(return_counts=True)
-        ends = counts.cumsum(0)
-        return renewal.BandDelay(list(zip((ends - counts).tolist(), ends.tolist(), numbers.tolist(), strict=True)))
+        return renewal.IndexDelay((units if lengths is None else lengths[window])[self.pattern_of_state])
 
     def chain(self, block: Block, alive: Tensor | None, opening: Tensor | None) -> renewal.Renewal:
         """The states' recursion."""

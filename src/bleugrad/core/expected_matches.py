@@ -10,7 +10,10 @@ from bleugrad.core.ngrams import Patterns
 from bleugrad.core.operators import outside_autocast, refuse_double_backward, save_inputs
 
 BLOCK_ELEMENTS = 2**22
-"""How many numbers one working tensor of a block of n-grams may hold."""
+"""How many numbers one working tensor of a block of n-grams may hold, ..."""
+
+BLOCK_ROW = 2**12
+"""... or how many one row of it, where that is more: below, calling an operation costs more than its work."""
 
 KEPT_ELEMENTS = 2**24
 """Up to this many window probabilities in all, the blocks' forward runs are kept for the backward pass."""
@@ -42,6 +45,11 @@ def expected_matches(
     return cast(Tensor, _expected_matches(*inputs))
 
 
+def block_elements(unit_probs: Tensor) -> int:
+    """The size of a block's working tensors for (T, B, L) probabilities."""
+    return max(BLOCK_ELEMENTS, BLOCK_ROW * unit_probs.shape[0])
+
+
 class _KeptMatches(torch.autograd.Function):
     """Few enough n-grams that the forward runs of their blocks are kept for the backward pass."""
 
@@ -52,7 +60,7 @@ class _KeptMatches(torch.autograd.Function):
         ctx.save_for_backward(unit_probs, alive, opening, clips, overlaps, spans)
         ctx.runs = [
             BlockRun(block, alive, opening)
-            for block in window_blocks(unit_probs, clips, overlaps, spans, BLOCK_ELEMENTS)
+            for block in window_blocks(unit_probs, clips, overlaps, spans, block_elements(unit_probs))
         ]
         return sum_matches(ctx.runs, unit_probs, clips)
 
@@ -78,7 +86,8 @@ def _expected_matches(
     spans: Optional[Tensor],
 ) -> Tensor:
     runs = (
-        BlockRun(block, alive, opening) for block in window_blocks(unit_probs, clips, overlaps, spans, BLOCK_ELEMENTS)
+        BlockRun(block, alive, opening)
+        for block in window_blocks(unit_probs, clips, overlaps, spans, block_elements(unit_probs))
     )
     return sum_matches(runs, unit_probs, clips)
 
@@ -95,7 +104,7 @@ def _expected_matches_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     gradient = BlockGradient(unit_probs, spans)
     grad = grad.transpose(1, 2).contiguous()
-    for block in window_blocks(unit_probs, clips, overlaps, spans, BLOCK_ELEMENTS):
+    for block in window_blocks(unit_probs, clips, overlaps, spans, block_elements(unit_probs)):
         gradient.add(BlockRun(block, alive, opening), grad)
     return gradient.units, gradient.alive, gradient.opening
 

@@ -46,7 +46,11 @@ def _bytes(*ids: Tensor) -> list[list[Tensor]]:
     if not torch.compiler.is_compiling():
         highest = max((int(tensor.max()) for tensor in ids if tensor.numel()), default=0)
     planes = range(0, highest.bit_length() + 1, 8)
-    return [[(tensor >> shift).to(torch.uint8).contiguous() for shift in planes] for tensor in ids]
+    narrow = [tensor.to(torch.int32 if highest < 2**31 else torch.int64).contiguous() for tensor in ids]
+    return [
+        [(tensor >> shift).to(torch.uint8) if shift else tensor.to(torch.uint8) for shift in planes]
+        for tensor in narrow
+    ]
 
 
 def _equal(left: list[Tensor], right: list[Tensor]) -> Tensor:

@@ -27,90 +27,49 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-Step = Callable[[int], object]
+Row = Callable[[int], Tensor]
 
 
 class Delay(Protocol):
-    """How far back each state looks: m, the tokens of its pattern, or a shift d.
+    """How far each state looks: m, the tokens of its pattern, or a shift d.
 
-    ``history`` (longest + T, ...) begins ``longest`` rows before position 0, and ``ahead`` (T + longest, ...) ends as
-    many rows after the last. Rows are contiguous and of the states' shape.
+    It looks back into a *history*, whose rows run from the last position to the first and on to what was before, or
+    ahead into rows that run from the first position to the last and on to what comes after: (T + longest, ...) both.
     """
 
     @property
     def longest(self) -> int:
         """The longest delay."""
 
-    def multiplier(self, factor: Tensor, history: Tensor, out: Tensor) -> Step:
-        """A function of e that sets out[e] = factor[e] * history[e - delay]; ``out`` may be ``factor``."""
-
-    def subtractor(self, ahead: Tensor, row: Tensor) -> Step:
-        """A function of e that subtracts ahead[e + delay] from ``row``."""
+    def beyond(self, rows: Tensor) -> Row:
+        """A function of r that gives rows[r + delay], each state at its own delay."""
 
 
 @dataclass(frozen=True)
-class BandDelay:
-    """Equal delays for bands of the states' first axis, (first, last + 1, delay)."""
+class LadderDelay:
+    """Delays 1, 2, ..., ``longest`` down the states' first axis: n-grams of tokens by their order."""
 
-    bands: list[tuple[int, int, int]]
+    longest: int
 
-    @property
-    def longest(self) -> int:
-        """The longest delay."""
-        return max((delay for _, _, delay in self.bands), default=1)
-
-    def multiplier(self, factor: Tensor, history: Tensor, out: Tensor) -> Step:
-        """See :class:`Delay`."""
-        rows = [
-            (factor[:, lo:hi].unbind(), history[self.longest - delay :, lo:hi].unbind(), out[:, lo:hi].unbind())
-            for lo, hi, delay in self.bands
-        ]
-
-        def step(e: int) -> None:
-            for factors, lagged, outs in rows:
-                torch.mul(factors[e], lagged[e], out=outs[e])
-
-        return step
-
-    def subtractor(self, ahead: Tensor, row: Tensor) -> Step:
-        """See :class:`Delay`."""
-        rows = [(ahead[delay:, lo:hi].unbind(), row[lo:hi]) for lo, hi, delay in self.bands]
-
-        def step(e: int) -> None:
-            for coming, part in rows:
-                part.sub_(coming[e])
-
-        return step
+    def beyond(self, rows: Tensor) -> Row:
+        """See :class:`Delay`: one step down the first axis is one row on, so a view does it."""
+        row, rung, *inner = rows.stride()
+        shape = (rows.shape[0] - self.longest, *rows.shape[1:])
+        return rows.as_strided(shape, (row, row + rung, *inner), rows.storage_offset() + row).unbind().__getitem__
 
 
 class IndexDelay:
     """Any delay for each state; ``delays`` is of the states' shape."""
 
     def __init__(self, delays: Tensor) -> None:
-        self.delays = delays.reshape(-1)
-        self.states = torch.arange(self.delays.shape[0], device=delays.device)
-        self._longest = int(delays.max()) if delays.numel() else 1
+        self.shape = delays.shape
+        self.longest = int(delays.max()) if delays.numel() else 1
+        self.index = delays.reshape(-1) * delays.numel() + torch.arange(delays.numel(), device=delays.device)
 
-    @property
-    def longest(self) -> int:
-        """The longest delay."""
-        return self._longest
-
-    def multiplier(self, factor: Tensor, history: Tensor, out: Tensor) -> Step:
+    def beyond(self, rows: Tensor) -> Row:
         """See :class:`Delay`."""
-        states, flat, factors, outs = self.states.shape[0], history.view(-1), _flat_rows(factor), _flat_rows(out)
-        index = (self.longest - self.delays) * states + self.states
-        return lambda e: torch.mul(factors[e], flat[e * states :].index_select(0, index), out=outs[e])
-
-    def subtractor(self, ahead: Tensor, row: Tensor) -> Step:
-        """See :class:`Delay`."""
-        states, flat, target = self.states.shape[0], ahead.view(-1), row.view(-1)
-        index = self.delays * states + self.states
-        return lambda e: target.sub_(flat[e * states :].index_select(0, index))
-
-
-def _flat_rows(values: Tensor) -> tuple[Tensor, ...]:
-    return values.view(values.shape[0], -1).unbind()
+        states, flat = self.index.shape[0], rows.view(-1)
+        return lambda r: flat[r * states :].index_select(0, self.index).view(self.shape)
 
 
 @dataclass(frozen=True)
@@ -145,7 +104,7 @@ class Renewal:
 
 @dataclass(frozen=True)
 class RenewalTrace:
-    """What a forward run leaves for its adjoint: N, R and v, each beginning max(m) rows early; v where it is used."""
+    """What a forward run leaves for its adjoint: the histories of N, R and v (see :class:`Delay`), v where used."""
 
     level: Tensor
     known: Tensor
@@ -163,43 +122,38 @@ class RenewalGradient:
 
 
 def run(inputs: Renewal) -> tuple[Tensor, RenewalTrace]:
-    """Walk forward over the positions: u (T, ...), and what the adjoint needs.
+    """Walk forward over the positions: u (T, ...), **last position first**, and what the adjoint needs.
 
     O(T S) time and memory; a step is a handful of vector operations.
     """
     steps, pad, link = inputs.window_probs.shape[0], inputs.delay.longest, inputs.link
     level, new = _history(inputs.window_probs, pad), _history(inputs.window_probs, pad)
-    level[pad - 1] = 1 if inputs.first is None else inputs.first.to(level.dtype)
-    known = level if inputs.opening is None else _history(inputs.window_probs, pad).copy_(level)
+    level[steps] = 1 if inputs.first is None else inputs.first.to(level.dtype)
+    known = level if inputs.opening is None else _history(inputs.window_probs, pad)
+    known[steps] = level[steps]
     moved = new if link is None else _history(inputs.window_probs, pad)
-    completed = new[pad:]
-    complete = inputs.delay.multiplier(inputs.window_probs, level, completed)
-    overlapped = [torch.empty_like(completed) for _ in inputs.tails]
-    overlap = [
-        tail.delay.multiplier(tail.probs, moved[pad - tail.delay.longest :], product)
-        for tail, product in zip(inputs.tails, overlapped, strict=True)
-    ]
-    levels, knowns, flows, news = (history.unbind() for history in (level, known, moved, new))
-    for step, row in enumerate(range(pad, pad + steps)):
-        complete(step)
-        for set_product, product in zip(overlap, overlapped, strict=True):
-            set_product(step)
-            news[row].sub_(product[step])
+    level_before = inputs.delay.beyond(level)
+    overlaps = [(tail.probs, tail.delay.beyond(moved[: steps + tail.delay.longest])) for tail in inputs.tails]
+    windows, levels, knowns, flows, news = (rows.unbind() for rows in (inputs.window_probs, level, known, moved, new))
+    for step, row in enumerate(range(steps - 1, -1, -1)):
+        torch.mul(windows[step], level_before(row), out=news[row])
+        for probs, moved_before in overlaps:
+            news[row].addcmul_(probs[step], moved_before(row), value=-1)
         if link is not None:
             flows[row].copy_(news[row])[1:].addcmul_(news[row][:-1], link, value=-1)
-        before = knowns[row - 1]
+        before = knowns[row + 1]
         if inputs.alive is not None:
             before = before * inputs.alive[step]
         if inputs.opening is not None:
-            before = torch.addcmul(before, inputs.opening[step], flows[row - 1], value=-1, out=knowns[row])
+            before = torch.addcmul(before, inputs.opening[step], flows[row + 1], value=-1, out=knowns[row])
         torch.sub(before, flows[row], out=levels[row])
-    return completed, RenewalTrace(level, known, moved if inputs.tails or inputs.opening is not None else None)
+    return new[:steps], RenewalTrace(level, known, moved if inputs.tails or inputs.opening is not None else None)
 
 
 def _history(like: Tensor, pad: int) -> Tensor:
-    """Room for T rows after ``pad`` rows of zeros."""
-    history = like.new_empty(pad + like.shape[0], *like.shape[1:])
-    history[:pad].zero_()
+    """Room for T rows, and ``pad`` rows of zeros for what was before them."""
+    history = like.new_empty(like.shape[0] + pad, *like.shape[1:])
+    history[like.shape[0] :].zero_()
     return history
 
 
@@ -209,74 +163,60 @@ def adjoint(inputs: Renewal, trace: RenewalTrace, grad: Tensor, weight: Tensor) 
     ``grad`` (T, ...) and ``weight`` are broadcast to u. All cotangents of N, R and v are held negated.
     """
     steps, pad, link = inputs.window_probs.shape[0], inputs.delay.longest, inputs.link
-    ahead = inputs.window_probs.new_empty(steps + pad, *inputs.window_probs.shape[1:])  # q_e * grad u_e
-    ahead[steps:].zero_()
+    ahead = _history(inputs.window_probs, pad)  # q_e * grad u_e
     grad_new = torch.empty_like(inputs.window_probs)
     of_known = torch.zeros_like(inputs.window_probs[0])
-    of_level = of_known if inputs.opening is None else torch.zeros_like(of_known)
-    flow = of_known if link is None and not inputs.tails and inputs.opening is None else torch.empty_like(of_known)
-    collect = inputs.delay.subtractor(ahead, of_level)
-    times_level = inputs.delay.multiplier(grad_new, trace.level, grad_new)
-    tails = _TailAdjoint(inputs.tails, trace, grad_new, flow, pad)
+    simple = link is None and not inputs.tails and inputs.opening is None
+    flow = of_known if simple else torch.empty_like(of_known)
+    coming, level_before = inputs.delay.beyond(ahead), inputs.delay.beyond(trace.level)
+    tails = [_TailAdjoint(tail, trace, grad_new) for tail in inputs.tails]
     grad_alive, grad_opening = (None if of is None else torch.empty_like(of) for of in (inputs.alive, inputs.opening))
     windows, grads, news, carries = (rows.unbind() for rows in (inputs.window_probs, grad, grad_new, ahead))
     for step in range(steps - 1, -1, -1):
+        row = steps - 1 - step
         if inputs.opening is None:
-            if inputs.alive is not None and step + 1 < steps:
+            if inputs.alive is not None and row > 0:
                 of_known.mul_(inputs.alive[step + 1])
-            collect(step)
-            if flow is not of_known:
+            of_known.sub_(coming(step))
+            if not simple:
                 flow.copy_(of_known)
         else:
-            of_level.zero_()
-            collect(step)
-            flow.copy_(of_level)
-            if step + 1 < steps:
-                flow.addcmul_(inputs.opening[step + 1], of_known)
-                if inputs.alive is not None:
-                    of_known.mul_(inputs.alive[step + 1])
-            of_known.add_(of_level)
-        tails.collect(step)
+            of_level, later = torch.neg(coming(step), out=flow), of_known
+            if inputs.alive is not None and row > 0:
+                of_known = of_known * inputs.alive[step + 1]
+            of_known = of_known + of_level
+            if row > 0:
+                flow.addcmul_(inputs.opening[step + 1], later)
+        for tail in tails:
+            tail.collect(flow, step)
         torch.addcmul(flow, grads[step], weight, out=news[step])
         if link is not None:
             news[step][:-1].addcmul_(flow[1:], link, value=-1)
         torch.mul(windows[step], news[step], out=carries[step])
-        tails.carry(step)
-        times_level(step)
+        for tail in tails:
+            tail.carry(step, row)
+        news[step].mul_(level_before(row))
         if grad_alive is not None:
-            grad_alive[step] = (of_known * trace.known[pad + step - 1]).sum_to_size(grad_alive.shape[1:]).neg_()
+            grad_alive[step] = (of_known * trace.known[row + 1]).sum_to_size(grad_alive.shape[1:]).neg_()
         if grad_opening is not None:
             assert trace.moved is not None
-            grad_opening[step] = (of_known * trace.moved[pad + step - 1]).sum_to_size(grad_opening.shape[1:])
-    return RenewalGradient(grad_new, grad_alive, grad_opening, tails.gradients())
+            grad_opening[step] = (of_known * trace.moved[row + 1]).sum_to_size(grad_opening.shape[1:])
+    return RenewalGradient(grad_new, grad_alive, grad_opening, [tail.grad_probs for tail in tails])
 
 
 class _TailAdjoint:
-    """What occurrences that overlap give: later ones to the cotangent of v, this one to those of the tails."""
+    """What occurrences that overlap give: later ones to the cotangent of v, this one to that of the tail."""
 
-    def __init__(self, tails: list[Tail], trace: RenewalTrace, grad_new: Tensor, flow: Tensor, pad: int) -> None:
-        steps = grad_new.shape[0]
-        self.tails, self.grad_new = tails, grad_new
-        self.carried = [grad_new.new_zeros(steps + tail.delay.longest, *grad_new.shape[1:]) for tail in tails]
-        self.collectors = [
-            tail.delay.subtractor(carried, flow) for tail, carried in zip(tails, self.carried, strict=True)
-        ]
-        self.grad_tails = [torch.empty_like(grad_new) for _ in tails]
-        self.multipliers = []
-        for tail, grad_tail in zip(tails, self.grad_tails, strict=True):
-            assert trace.moved is not None
-            self.multipliers.append(
-                tail.delay.multiplier(grad_new, trace.moved[pad - tail.delay.longest :], grad_tail)
-            )
+    def __init__(self, tail: Tail, trace: RenewalTrace, grad_new: Tensor) -> None:
+        assert trace.moved is not None
+        self.probs, self.grad_new, self.grad_probs = tail.probs, grad_new, torch.empty_like(grad_new)
+        self.ahead = _history(grad_new, tail.delay.longest)
+        self.coming = tail.delay.beyond(self.ahead)
+        self.moved_before = tail.delay.beyond(trace.moved[: grad_new.shape[0] + tail.delay.longest])
 
-    def collect(self, step: int) -> None:
-        for collect in self.collectors:
-            collect(step)
+    def collect(self, flow: Tensor, step: int) -> None:
+        flow.sub_(self.coming(step))
 
-    def carry(self, step: int) -> None:
-        for tail, carried, multiply in zip(self.tails, self.carried, self.multipliers, strict=True):
-            torch.mul(tail.probs[step], self.grad_new[step], out=carried[step])
-            multiply(step)
-
-    def gradients(self) -> list[Tensor]:
-        return [grad_tail.neg_() for grad_tail in self.grad_tails]
+    def carry(self, step: int, row: int) -> None:
+        torch.mul(self.probs[step], self.grad_new[step], out=self.ahead[step])
+        torch.mul(self.grad_new[step], self.moved_before(row), out=self.grad_probs[step]).neg_()
