@@ -1,0 +1,184 @@
+"""Batches: which sentences go together, in an order that (seed, epoch) alone decides, and their padded tensors.
+
+Data parallel training plans batches for all processes at once and deals their rows out. So two processes with b
+sentences a batch see, step for step, the sentences of one process with 2b.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from bleugrad.data.encoding import EncodedSplit
+from bleugrad.data.vocabulary import BOS, EOS, PAD
+
+IGNORED = -100
+"""Label of positions that are padding."""
+
+POOL = 50
+"""Batches that are sorted by length together: more waste less padding and mix sentences less."""
+
+USUAL_LENGTH = 100
+"""Evaluation batches hold fewer sentences where these are longer, so that one endless line does not take all memory."""
+
+Order = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Sentences side by side, possibly none of them.
+
+    Attributes:
+        source: (B, S) ids, ended by EOS, padded with PAD.
+        source_lengths: (B,) on the CPU, EOS counted.
+        labels: (B, T) target ids, ended by EOS, padded with -100.
+        indices: (B,) place of each sentence in its split.
+        references: ids of all references of each sentence, without EOS; None where each has the target only.
+    """
+
+    source: Tensor
+    source_lengths: Tensor
+    labels: Tensor
+    indices: Tensor
+    references: list[list[list[int]]] | None = None
+
+    def __len__(self) -> int:
+        return self.source.shape[0]
+
+    def inputs(self) -> Tensor:
+        """What the decoder is fed when it is fed the target: (B, T), the labels one step later, BOS first."""
+        shifted = self.labels.new_full(self.labels.shape, BOS)
+        shifted[:, 1:] = self.labels[:, :-1]
+        return shifted.masked_fill(shifted == IGNORED, PAD)
+
+    @property
+    def tokens(self) -> int:
+        """Labels that count."""
+        return int((self.labels != IGNORED).sum())
+
+    def to(self, device: torch.device | str) -> "Batch":
+        """The batch on a device; lengths stay on the CPU, where packing wants them."""
+        return replace(
+            self, source=self.source.to(device), labels=self.labels.to(device), indices=self.indices.to(device)
+        )
+
+
+class BatchPlan:
+    """Decides which sentences of a split form batches.
+
+    Args:
+        encoded: the sentences.
+        by: whether ``size`` counts sentences, or tokens: sentences times the longest of them, source or target.
+        size: of a batch; for several processes that of all together (see :func:`shard`).
+        seed: of the order, together with the epoch's number. No global random state is read or changed.
+    """
+
+    def __init__(
+        self, encoded: EncodedSplit, by: Literal["sentences", "tokens"] = "sentences", size: int = 64, seed: int = 0
+    ) -> None:
+        if by not in ("sentences", "tokens"):
+            raise ValueError(f"by is {by!r}; expected 'sentences' or 'tokens'")
+        _check_at_least("size", size, 1)
+        _check_at_least("seed", seed, 0)
+        self.encoded, self.by, self.size, self.seed = encoded, by, size, seed
+        count = len(encoded)
+        self._source = np.fromiter(map(len, encoded.sources), np.int64, count) + 1
+        self._target = np.fromiter(map(len, encoded.targets), np.int64, count) + 1
+        self._has_more = any(len(references) > 1 for references in encoded.references)
+
+    def epoch(self, number: int) -> list[list[int]]:
+        """The batches of one epoch as indices: every sentence once, like lengths together, batches in random order."""
+        _check_at_least("number", number, 0)
+        random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([self.seed, number])))
+        order = _permutation(random, len(self.encoded))
+        batches: list[list[int]] = []
+        pool = POOL * self._sentences_a_batch()
+        for start in range(0, len(order), pool):
+            batches += self._cut(self._sorted(order[start : start + pool]))
+        return [batches[place] for place in _permutation(random, len(batches))]
+
+    def ordered(self, size: int) -> list[list[int]]:
+        """Batches for evaluation: every sentence once, the longest sources first; the same whatever the seed.
+
+        Args:
+            size: the most sentences of a batch; batches of very long sentences hold fewer.
+        """
+        _check_at_least("size", size, 1)
+        order = np.lexsort((np.arange(len(self.encoded)), -self._target, -self._source))
+        return _cut_by_tokens(order, self._source, size * USUAL_LENGTH, size)
+
+    def collate(self, indices: Sequence[int]) -> Batch:
+        """The tensors of a batch; of none, too."""
+        encoded = self.encoded
+        source, lengths = _padded((encoded.sources[index] for index in indices), PAD)
+        labels, _ = _padded((encoded.targets[index] for index in indices), IGNORED)
+        references = [encoded.references[index] for index in indices] if self._has_more else None
+        return Batch(source, lengths, labels, torch.tensor(indices, dtype=torch.long), references)
+
+    def _sentences_a_batch(self) -> int:
+        """How many sentences a batch holds about."""
+        if self.by == "sentences" or len(self.encoded) == 0:
+            return self.size
+        return max(1, int(self.size / float(np.maximum(self._source, self._target).mean())))
+
+    def _sorted(self, pool: Order) -> Order:
+        """By lengths; sentences of equal lengths stay in the random order of the pool."""
+        return pool[np.lexsort((self._source[pool], self._target[pool]))]
+
+    def _cut(self, order: Order) -> list[list[int]]:
+        if self.by == "tokens":
+            return _cut_by_tokens(order, np.maximum(self._source, self._target), self.size, len(order))
+        indices: list[int] = order.tolist()
+        return [indices[start : start + self.size] for start in range(0, len(indices), self.size)]
+
+
+def shard(batches: Iterable[Sequence[int]], rank: int, world: int) -> list[list[int]]:
+    """The part of each batch that one of several processes takes: rows ``rank``, ``rank + world``, ...
+
+    Every process gets as many batches, some of them possibly empty, and every sentence goes to exactly one process.
+
+    Example:
+        >>> shard([[3, 1, 4], [5]], rank=1, world=2)
+        [[1], []]
+    """
+    _check_at_least("world", world, 1)
+    if not 0 <= rank < world:
+        raise ValueError(f"rank is {rank}; expected at least 0 and less than world = {world}")
+    return [list(batch[rank::world]) for batch in batches]
+
+
+def _permutation(random: np.random.Generator, count: int) -> Order:
+    """From plain uniform numbers, whose stream does not change between versions of NumPy."""
+    return np.argsort(random.random(count), kind="stable")
+
+
+def _cut_by_tokens(order: Order, lengths: Order, tokens: int, most: int) -> list[list[int]]:
+    """Batches in order, of at most ``most`` sentences and, unless one alone is more, ``tokens`` with padding."""
+    batches: list[list[int]] = []
+    batch: list[int] = []
+    longest = 0
+    for index, length in zip(order.tolist(), lengths[order].tolist(), strict=True):
+        longest = max(longest, length)
+        if batch and (len(batch) == most or longest * (len(batch) + 1) > tokens):
+            batches.append(batch)
+            batch, longest = [], length
+        batch.append(index)
+    return [*batches, batch] if batch else batches
+
+
+def _padded(sentences: Iterable[list[int]], padding: int) -> tuple[Tensor, Tensor]:
+    """(B, T) of ended sentences and their lengths; with no sentence, (0, 1)."""
+    rows = [[*sentence, EOS] for sentence in sentences]
+    lengths = [len(row) for row in rows]
+    longest = max(lengths, default=1)
+    padded = [row + [padding] * (longest - len(row)) for row in rows]
+    return torch.tensor(padded, dtype=torch.long).view(len(rows), longest), torch.tensor(lengths, dtype=torch.long)
+
+
+def _check_at_least(name: str, value: int, least: int) -> None:
+    if value < least:
+        raise ValueError(f"{name} is {value}; expected at least {least}")

@@ -1,0 +1,91 @@
+"""Subwords by byte-pair encoding, trained and applied by the ``tokenizers`` library."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from bleugrad.data.vocabulary import SPECIAL, UNK, Vocabulary
+from bleugrad.extras import require_extra
+
+SPACE_MARK = "▁"
+
+
+class BPEVocabulary(Vocabulary):
+    """Subwords whose first piece of a word carries the mark ``▁``.
+
+    The library's objects are rebuilt from tokens and merges, which is all that is saved. Special tokens are no part of
+    the text: ``</s>`` in a sentence is encoded like any other characters.
+    """
+
+    def __init__(self, tokens: Sequence[str], merges: Iterable[Sequence[str]]) -> None:
+        super().__init__(tokens)
+        self.merges = [(left, right) for left, right in merges]
+        self._tokenizer = _tokenizer(self._ids, self.merges)
+
+    @classmethod
+    def build(cls, lines: Iterable[str], size: int, min_count: int = 1) -> "BPEVocabulary":
+        """Train on a text.
+
+        Args:
+            lines: the text.
+            size: the most tokens, special ones and single characters included.
+            min_count: pairs seen less often are not merged.
+        """
+        require_extra("text", "tokenizers", "a BPE vocabulary")
+        import json
+
+        from tokenizers import trainers
+
+        tokenizer = _tokenizer({}, [])
+        trainer = trainers.BpeTrainer(
+            vocab_size=size, min_frequency=min_count, special_tokens=list(SPECIAL), show_progress=False
+        )
+        tokenizer.train_from_iterator((_spaced(line) for line in lines), trainer)
+        model = json.loads(tokenizer.to_str())["model"]
+        tokens = sorted(model["vocab"], key=model["vocab"].__getitem__)
+        if len(tokens) > size:
+            raise ValueError(
+                f"size is {size}; expected at least {len(tokens)}, one token for each character of the text"
+            )
+        return cls(tokens, [pair.split(" ") if isinstance(pair, str) else pair for pair in model["merges"]])
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of the pieces; characters never seen become <unk>."""
+        return _without_special(self._tokenizer.encode(_spaced(text), add_special_tokens=False).ids)
+
+    def encode_lines(self, lines: Sequence[str]) -> list[list[int]]:
+        """The ids of each line, a batch at a time."""
+        encodings = self._tokenizer.encode_batch_fast([_spaced(line) for line in lines], add_special_tokens=False)
+        return [_without_special(encoding.ids) for encoding in encodings]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The words the pieces make."""
+        unknown = SPECIAL[UNK]
+        pieces = [SPACE_MARK + piece if piece == unknown else piece for piece in self.decoded_tokens(ids)]
+        return " ".join("".join(pieces).replace(SPACE_MARK, " ").split())
+
+    def word_start(self) -> list[bool]:
+        """True for marked pieces and for special tokens."""
+        return [index < len(SPECIAL) or token.startswith(SPACE_MARK) for index, token in enumerate(self.tokens)]
+
+    def to_json(self) -> dict[str, Any]:
+        """Tokens and merges."""
+        return {"kind": "bpe", "tokens": self.tokens, "merges": [list(pair) for pair in self.merges]}
+
+
+def _tokenizer(ids: dict[str, int], merges: list[tuple[str, str]]) -> Any:
+    require_extra("text", "tokenizers", "a BPE vocabulary")
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    tokenizer = Tokenizer(models.BPE(vocab=ids, merges=merges, unk_token=SPECIAL[UNK]))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement=SPACE_MARK, prepend_scheme="always")
+    return tokenizer
+
+
+def _spaced(text: str) -> str:
+    """Single spaces between words: all that a vocabulary of words sees as well."""
+    return " ".join(text.split())
+
+
+def _without_special(ids: list[int]) -> list[int]:
+    """A merge may have made a piece that is spelled like a special token."""
+    return [index if index >= len(SPECIAL) else UNK for index in ids]

@@ -1,0 +1,63 @@
+"""SHA-256 of files, and the lists of them that ``sha256sum`` writes."""
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from bleugrad.errors import FailureError
+from bleugrad.runs.files import write_text
+
+SUMS = "SHA256SUMS"
+CHUNK = 1 << 20
+
+
+def sha256(path: Path) -> str:
+    """The checksum of a file, in hexadecimal."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def read_sums(path: Path) -> dict[str, str]:
+    """The checksums of a list, by file name relative to it."""
+    sums = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        if not line.strip():
+            continue
+        digest, _, name = line.partition(" ")
+        name = name.strip().removeprefix("*").removeprefix("./")
+        if len(digest) != 64 or not name:
+            raise FailureError(f"{path}, line {number} is {line!r}; expected a SHA-256 checksum and a file name")
+        sums[name] = digest.lower()
+    return sums
+
+
+def write_sums(folder: Path, names: Iterable[str]) -> None:
+    """Write the list of these files of the folder, for ``sha256sum -c``."""
+    write_text(folder / SUMS, "".join(f"{sha256(folder / name)}  {name}\n" for name in sorted(names)))
+
+
+def verify_sums(folder: Path) -> int:
+    """Check the files of a corpus against the list in its folder or in the one above; how many were checked.
+
+    Files that are listed and absent are not missed here: whoever needs them does.
+    """
+    folder = folder.resolve()
+    checked = 0
+    for listed, prefix in ((folder / SUMS, ""), (folder.parent / SUMS, f"{folder.name}/")):
+        if not listed.is_file():
+            continue
+        for name, expected in read_sums(listed).items():
+            path = folder / name.removeprefix(prefix)
+            if not name.startswith(prefix) or "/" in name.removeprefix(prefix) or not path.is_file():
+                continue
+            found = sha256(path)
+            if found != expected:
+                raise FailureError(
+                    f"{path} has the SHA-256 checksum {found}; expected {expected}, which {listed} says: the file is "
+                    "damaged or was changed; remove it and fetch it again"
+                )
+            checked += 1
+    return checked

@@ -1,0 +1,90 @@
+"""From text to ids: the vocabularies of a corpus, and its splits encoded with them."""
+
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+from bleugrad.data.config import SUBWORDS, DataConfig
+from bleugrad.data.corpus import Corpus, Split
+from bleugrad.data.locations import corpus_folder, find_text
+from bleugrad.data.text import read_lines
+from bleugrad.data.vocabulary import Vocabulary, WordVocabulary
+from bleugrad.errors import FailureError, UsageError
+
+OWN_LIST = "corpus"
+
+
+@dataclass(frozen=True)
+class EncodedSplit:
+    """A split as ids, without begin and end of sentence.
+
+    Attributes:
+        sources: ids of each source.
+        targets: ids of the first reference of each.
+        references: ids of all references of each.
+    """
+
+    sources: list[list[int]]
+    targets: list[list[int]]
+    references: list[list[list[int]]]
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+
+def encode_split(split: Split, source: Vocabulary, target: Vocabulary) -> EncodedSplit:
+    """Encode each side with its vocabulary."""
+    targets = target.encode_lines(split.targets)
+    if split.most_references <= 1:
+        return EncodedSplit(source.encode_lines(split.sources), targets, [[ids] for ids in targets])
+    others = iter(target.encode_lines([text for choices in split.references for text in choices[1:]]))
+    references = [
+        [ids, *(next(others) for _ in choices[1:])] for ids, choices in zip(targets, split.references, strict=True)
+    ]
+    return EncodedSplit(source.encode_lines(split.sources), targets, references)
+
+
+def build_vocabularies(corpus: Corpus, config: DataConfig) -> tuple[Vocabulary, Vocabulary]:
+    """The vocabularies of source and target, from the training text or from given lists."""
+    if len(corpus.train) == 0:
+        raise FailureError(f"no training pair of {corpus.name} passed the filters: there is no text to learn from")
+    source = _vocabulary(
+        corpus.train.sources, config, config.vocabulary_source, "vocabulary_source", config.source_language
+    )
+    target = _vocabulary(
+        list(chain.from_iterable(corpus.train.references)),
+        config,
+        config.vocabulary_target,
+        "vocabulary_target",
+        config.target_language,
+    )
+    return source, target
+
+
+def _vocabulary(lines: list[str], config: DataConfig, listed: str, setting: str, language: str) -> Vocabulary:
+    if config.units == "bpe":
+        from bleugrad.data.bpe import BPEVocabulary
+
+        try:
+            return BPEVocabulary.build(lines, config.vocabulary_size or SUBWORDS, config.min_count)
+        except ValueError as error:
+            raise UsageError(f"vocabulary_{error}") from None
+    if not listed:
+        return WordVocabulary.build(lines, config.min_count, config.vocabulary_size)
+    path = _own_list(config, setting, language) if listed == OWN_LIST else Path(listed)
+    words = read_lines(path)
+    try:
+        return WordVocabulary.from_list(words, config.vocabulary_size)
+    except ValueError as error:
+        raise FailureError(f"{path}: {error}") from None
+
+
+def _own_list(config: DataConfig, setting: str, language: str) -> Path:
+    folder = corpus_folder(config)
+    found = find_text(folder, f"vocab.{language}") if folder is not None else None
+    if found is None:
+        raise UsageError(
+            f"{setting} is {OWN_LIST!r} and {config.corpus} has no vocab.{language} of its own; expected a file, or '' "
+            "to count the words of the training text"
+        )
+    return found

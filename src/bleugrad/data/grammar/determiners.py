@@ -1,0 +1,72 @@
+"""Articles, possessives and quantities, with the endings they ask of an adjective."""
+
+from typing import NamedTuple
+
+from bleugrad.data.grammar.choices import Choice, Weighted, words
+
+# Endings by case (nominative, accusative, dative, genitive) and gender (masculine, feminine, neuter, plural).
+Endings = tuple[tuple[str, str, str, str], ...]
+DER_WORD: Endings = (("er", "e", "es", "e"), ("en", "e", "es", "e"), ("em", "er", "em", "en"), ("es", "er", "es", "er"))
+EIN_WORD: Endings = (("", "e", "", "e"), ("en", "e", "", "e"), ("em", "er", "em", "en"), ("es", "er", "es", "er"))
+NONE: Endings = (("", "", "", ""),) * 4
+WEAK: Endings = (("e", "e", "e", "en"), ("en", "e", "e", "en"), ("en", "en", "en", "en"), ("en", "en", "en", "en"))
+MIXED: Endings = (("er", "e", "es", "en"), ("en", "e", "es", "en"), ("en", "en", "en", "en"), ("en", "en", "en", "en"))
+STRONG: Endings = (("er", "e", "es", "e"), ("en", "e", "es", "e"), ("em", "er", "em", "en"), ("en", "er", "en", "er"))
+
+
+class Determiner(NamedTuple):
+    """What opens a noun phrase: ``forms[case][gender]`` in German, English for one and for many."""
+
+    forms: Endings
+    adjective: Endings
+    english: tuple[Choice[str], Choice[str]]
+
+
+def _determiner(stem: str, endings: Endings, adjective: Endings, one: str, many: str = "") -> Determiner:
+    a, b, c, d = ((f"{stem}{m}", f"{stem}{f}", f"{stem}{n}", f"{stem}{p}") for m, f, n, p in endings)
+    return Determiner((a, b, c, d), adjective, (words(one), words(many or one)))
+
+
+def _possessive(stem: str, english: str) -> Determiner:
+    return _determiner(stem, EIN_WORD, MIXED, english)
+
+
+DER = Determiner(
+    (
+        ("der", "die", "das", "die"),
+        ("den", "die", "das", "die"),
+        ("dem", "der", "dem", "den"),
+        ("des", "der", "des", "der"),
+    ),
+    WEAK,
+    (words("the"), words("the")),
+)
+DIESER = _determiner("dies", DER_WORD, WEAK, "this 7 | that 3", "these 7 | those 3")
+JEDER = _determiner("jed", DER_WORD, WEAK, "every 6 | each 4")
+EIN = _determiner("ein", EIN_WORD, MIXED, "a")
+KEIN = _determiner("kein", EIN_WORD, MIXED, "no")
+BARE = _determiner("", NONE, STRONG, "-")
+ZWEI = _determiner("zwei", NONE, STRONG, "two")
+DREI = _determiner("drei", NONE, STRONG, "three")
+VIELE = _determiner("viel", DER_WORD, STRONG, "many 6 | a lot of~ 4")
+EINIGE = _determiner("einig", DER_WORD, STRONG, "some 5 | several^ 3 | a few 3")
+MEIN = _possessive("mein", "my")
+DEIN = _possessive("dein", "your")
+SEIN = _possessive("sein", "his")
+UNSER = _possessive("unser", "our")
+IHR_HER = _possessive("ihr", "her")
+IHR_THEIR = _possessive("ihr", "their")
+IHR_YOUR = _possessive("ihr", "your")
+
+NAMES = ("anna", "peter", "maria", "thomas", "julia", "paul", "sofia", "jonas")
+
+
+def _of_name(name: str) -> Determiner:
+    return _determiner(name if name.endswith("s") else name + "s", NONE, STRONG, f"{name} 's")
+
+
+OWNERS = Weighted(
+    (MEIN, SEIN, IHR_HER, DEIN, UNSER, IHR_THEIR, IHR_YOUR, *map(_of_name, NAMES)),
+    (5.0, 4.0, 3.0, 2.0, 2.0, 2.0, 1.0, *(1 / (rank + 2) for rank in range(len(NAMES)))),
+)
+QUANTITIES = Weighted((BARE, ZWEI, EINIGE, VIELE, DREI), (4.0, 2.0, 2.0, 2.0, 1.0))

@@ -1,0 +1,107 @@
+"""The named corpora: title, terms, published files, and the recipe that prepares them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import cast
+
+from bleugrad.data.config import CorpusName
+
+LANGUAGES = ("de", "en")
+MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/tok/"
+WMT14 = "https://nlp.stanford.edu/projects/nmt/data/wmt14.en-de/"
+TATOEBA = "https://downloads.tatoeba.org/exports/per_language/"
+
+Recipe = Callable[[Path, Path], None]
+"""Reads the downloads in the first folder and writes the prepared files into the second."""
+
+
+@dataclass(frozen=True)
+class NamedCorpus:
+    """A corpus known by name.
+
+    Attributes:
+        name: as in the settings.
+        title: what it is.
+        terms: of use, as its publishers state them.
+        urls: of its files.
+        recipe: ``module:function`` that prepares them, loaded when it is needed.
+        tokenised: whether it is published so; if not, a library is needed for it.
+        counts: pairs a split has, where the publication is fixed; anything else means damage.
+        made_from: the corpus whose prepared files stand in for downloads.
+    """
+
+    name: CorpusName
+    title: str
+    terms: str
+    urls: tuple[str, ...]
+    recipe: str
+    tokenised: bool = True
+    counts: Mapping[str, int] = field(default_factory=dict)
+    made_from: CorpusName | None = None
+
+    def load_recipe(self) -> Recipe:
+        """The function that prepares the corpus."""
+        module, _, function = self.recipe.partition(":")
+        return cast(Recipe, getattr(import_module(module), function))
+
+
+CATALOGUE: dict[str, NamedCorpus] = {
+    corpus.name: corpus
+    for corpus in (
+        NamedCorpus(
+            name="iwslt14",
+            title="IWSLT'14 German-English, TED talks, prepared as for the paper",
+            terms="CC BY-NC-ND",
+            urls=("https://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz",),
+            recipe="bleugrad.data.named.iwslt14:prepare_iwslt14",
+            tokenised=False,
+            counts={"test": 6750},
+        ),
+        NamedCorpus(
+            name="wmt14",
+            title="WMT'14 German-English, tokenised, 4.5 million pairs; newstest2013 and newstest2014",
+            terms="research use",
+            urls=tuple(
+                f"{WMT14}{part}.{language}"
+                for part in ("train", "newstest2013", "newstest2014", "vocab.50K")
+                for language in LANGUAGES
+            ),
+            recipe="bleugrad.data.named.copies:prepare_wmt14",
+            counts={"valid": 3000, "test": 2737},
+        ),
+        NamedCorpus(
+            name="multi30k",
+            title="Multi30k German-English, image captions, tokenised and lowercased; test_2016_flickr",
+            terms="research use",
+            urls=tuple(
+                f"{MULTI30K}{part}.lc.norm.tok.{language}"
+                for part in ("train", "val", "test_2016_flickr")
+                for language in LANGUAGES
+            ),
+            recipe="bleugrad.data.named.copies:prepare_multi30k",
+            counts={"train": 29000, "valid": 1014, "test": 1000},
+        ),
+        NamedCorpus(
+            name="tatoeba",
+            title="Tatoeba German-English, everyday sentences; the export of the day it is fetched",
+            terms="CC BY 2.0 FR",
+            urls=(
+                f"{TATOEBA}deu/deu_sentences.tsv.bz2",
+                f"{TATOEBA}eng/eng_sentences.tsv.bz2",
+                f"{TATOEBA}deu/deu-eng_links.tsv.bz2",
+            ),
+            recipe="bleugrad.data.named.tatoeba:prepare_tatoeba",
+            tokenised=False,
+        ),
+        NamedCorpus(
+            name="tatoeba_tiny",
+            title="the short sentences of Tatoeba that need the most frequent words only",
+            terms="CC BY 2.0 FR",
+            urls=(),
+            recipe="bleugrad.data.named.tatoeba:prepare_tatoeba_tiny",
+            made_from="tatoeba",
+        ),
+    )
+}

@@ -1,0 +1,166 @@
+"""Fetch a named corpus: download, verify, prepare beside its place, and move it there whole."""
+
+import errno
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+from bleugrad.data.checksums import SUMS, read_sums, sha256, write_sums
+from bleugrad.data.config import DataConfig
+from bleugrad.data.download import download
+from bleugrad.data.locations import SPLITS, VARIABLE, corpus_folder, find_text, is_prepared, roots
+from bleugrad.data.named.catalogue import CATALOGUE, LANGUAGES, NamedCorpus
+from bleugrad.data.named.moses import require_tokeniser
+from bleugrad.data.text import read_lines
+from bleugrad.errors import FailureError, UsageError
+from bleugrad.runs.files import write_text
+
+DOWNLOADS = "downloads"
+
+
+def fetch(config: DataConfig) -> Path:
+    """The folder of the named corpus of the settings, made if it is not there yet.
+
+    What was downloaded stays in ``downloads/NAME`` with a list of checksums: those of the first download, as the
+    publishers state none. Whatever is downloaded later must have the same.
+    """
+    corpus = CATALOGUE[config.corpus]
+    name = corpus.name
+    if {config.source_language, config.target_language} != set(LANGUAGES):
+        pair = f"{config.source_language}-{config.target_language}"
+        raise UsageError(f"the languages are {pair}; expected {' and '.join(LANGUAGES)}, which {name} is published in")
+    if not corpus.tokenised:
+        require_tokeniser()  # before a long download
+    root = roots(config.directory)[0]
+    folder = root / name
+    made_from = _made_from(corpus, config)
+    with _locked(root, name):
+        if is_prepared(folder, *LANGUAGES):  # by another process, while this one waited
+            return folder
+        _check_free(folder)
+        _prepare(corpus, made_from or _downloads(corpus, root), folder)
+    return folder
+
+
+def _made_from(corpus: NamedCorpus, config: DataConfig) -> Path | None:
+    """The folder of the corpus this one is made from, if it is made from one."""
+    if corpus.made_from is None:
+        return None
+    parent = replace(config, corpus=corpus.made_from)
+    return corpus_folder(parent) or fetch(parent)
+
+
+def _downloads(corpus: NamedCorpus, root: Path) -> Path:
+    """The folder of the published files, each of them there and as it was the first time."""
+    downloads = root / DOWNLOADS / corpus.name
+    downloads.mkdir(parents=True, exist_ok=True)
+    sums = read_sums(downloads / SUMS) if (downloads / SUMS).exists() else {}
+    for url in corpus.urls:
+        target = downloads / url.rpartition("/")[2]
+        try:
+            found = sha256(target) if target.exists() else download(url, target, sums.get(target.name))
+        except FailureError as error:
+            _remove_empty(downloads)
+            raise FailureError(f"{error}. {_by_hand(corpus, downloads)}") from None
+        if sums.setdefault(target.name, found) != found:
+            raise FailureError(
+                f"{target} has the SHA-256 checksum {found}; expected {sums[target.name]}, that of the first download: "
+                "remove the file to fetch it again"
+            )
+        write_text(downloads / SUMS, "".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items())))
+    return downloads
+
+
+def _prepare(corpus: NamedCorpus, inputs: Path, folder: Path) -> None:
+    """Run the recipe in a folder of its own, and give that its name when all is there."""
+    work = folder.with_name(f".{folder.name}.preparing")
+    shutil.rmtree(work, ignore_errors=True)  # of a process that was killed
+    work.mkdir(parents=True)
+    try:
+        print(f"preparing {corpus.name} in {folder}", file=sys.stderr, flush=True)
+        corpus.load_recipe()(inputs, work)
+        _check_counts(corpus, work)
+        write_sums(work, [path.name for path in work.iterdir()])
+        if folder.exists():
+            folder.rmdir()  # it is empty
+        work.rename(folder)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _check_counts(corpus: NamedCorpus, folder: Path) -> None:
+    for split in SPLITS:
+        found = {}
+        for language in LANGUAGES:
+            path = find_text(folder, f"{split}.{language}")
+            if path is None:
+                raise FailureError(f"preparing {corpus.name} made no {split}.{language}; this is a bug in its recipe")
+            found[language] = len(read_lines(path))
+        expected = corpus.counts.get(split, found[LANGUAGES[0]])
+        if set(found.values()) != {expected} or expected == 0:
+            counts = " and ".join(f"{count} ({language})" for language, count in found.items())
+            raise FailureError(
+                f"{split} of {corpus.name} has {counts} lines; expected {expected or 'some'}: the published files are "
+                "not those this version knows"
+            )
+
+
+def _check_free(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise FailureError(f"{folder} is a file; expected a folder with the corpus, or nothing, there")
+    if folder.is_dir() and any(folder.iterdir()):
+        missing = [f"{split}.{language}.gz" for split in SPLITS for language in LANGUAGES]
+        missing = [name for name in missing if not find_text(folder, name.removesuffix(".gz"))]
+        raise FailureError(f"{folder} has no {', '.join(missing)}; expected the whole corpus there, or an empty folder")
+
+
+def _by_hand(corpus: NamedCorpus, downloads: Path) -> str:
+    """What to do without a network."""
+    files = ", ".join(url.rpartition("/")[2] for url in corpus.urls)
+    return (
+        f"Without a network: fetch {files} elsewhere (from {_site(corpus)}), put them into {downloads} and run "
+        f"`bleugrad data --corpus {corpus.name}` again; or set {VARIABLE} (or --directory) to a folder whose "
+        f"{corpus.name}/ holds {{train,valid,test}}.{{de,en}}.gz; or use --corpus builtin, which needs no files"
+    )
+
+
+def _site(corpus: NamedCorpus) -> str:
+    folders = dict.fromkeys(url.rpartition("/")[0] + "/" for url in corpus.urls)
+    return " and ".join(folders)
+
+
+def _remove_empty(downloads: Path) -> None:
+    """Leave no trace of a download that never began."""
+    with suppress(OSError):
+        downloads.rmdir()
+        downloads.parent.rmdir()
+
+
+@contextmanager
+def _locked(root: Path, name: str) -> Iterator[None]:
+    """One process at a time: the others of a parallel run wait, and find the corpus ready."""
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        if not os.access(root, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise FailureError(
+            f"{name} is not in {root} and cannot be put there: {error.strerror}; set {VARIABLE} or --directory to a "
+            "folder that can be written"
+        ) from None
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    handle = os.open(root, os.O_RDONLY)  # the folder itself is locked: no file is left behind
+    try:
+        with suppress(OSError):  # some network file systems know no locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

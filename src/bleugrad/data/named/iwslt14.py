@@ -1,0 +1,67 @@
+"""IWSLT'14 German-English, prepared as the systems the paper compares with did.
+
+Titles, descriptions and transcripts of the training talks are tokenised; pairs of more than 50 tokens or of lengths
+further apart than 1.5 are dropped; every 23rd pair goes to validation. The test set is that of five evaluation years.
+Moses escapes (``&apos;``) stay in the text, as in the paper's files.
+"""
+
+import re
+import tarfile
+from pathlib import Path
+
+from bleugrad.data.filters import keep
+from bleugrad.data.named.files import write_lines
+from bleugrad.data.named.moses import tokenise
+from bleugrad.errors import FailureError
+
+MAX_LENGTH, MAX_RATIO = 50, 1.5
+VALID_EVERY = 23
+TEST_SETS = ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")
+CURLY_APOSTROPHE = "\u2019"
+LEFT_OUT = ("<url>", "<talkid>", "<keywords>")
+SHOWN_TAGS = re.compile(r"</?(?:title|description)>")
+SEGMENT = re.compile(r'<seg id="\d+">\s*(.*?)\s*</seg>')
+
+
+def prepare_iwslt14(downloads: Path, folder: Path) -> None:
+    """From the published archive to the three splits."""
+    archive = downloads / "de-en.tgz"
+    sides = {language: tokenise(_transcripts(archive, language), language, escape=True) for language in ("de", "en")}
+    if len(sides["de"]) != len(sides["en"]):
+        raise FailureError(f"{archive} has {len(sides['de'])} German and {len(sides['en'])} English training lines")
+    lengths = [(len(german.split()), len(english.split())) for german, english in zip(*sides.values(), strict=True)]
+    kept = [place for place, pair in enumerate(lengths) if keep(*pair, MAX_LENGTH, MAX_RATIO)]
+    for language, lines in sides.items():
+        chosen = [lines[place] for place in kept]
+        valid = chosen[VALID_EVERY - 1 :: VALID_EVERY]
+        del chosen[VALID_EVERY - 1 :: VALID_EVERY]
+        write_lines(folder / f"train.{language}.gz", chosen)
+        write_lines(folder / f"valid.{language}.gz", valid)
+        test = [
+            line.replace(CURLY_APOSTROPHE, "'") for name in TEST_SETS for line in _segments(archive, name, language)
+        ]
+        write_lines(folder / f"test.{language}.gz", tokenise(test, language, escape=True))
+
+
+def _transcripts(archive: Path, language: str) -> list[str]:
+    text = _member(archive, f"train.tags.de-en.{language}")
+    lines = [line for line in text.rstrip("\n").split("\n") if not any(tag in line for tag in LEFT_OUT)]
+    return [SHOWN_TAGS.sub("", line).strip() for line in lines]
+
+
+def _segments(archive: Path, name: str, language: str) -> list[str]:
+    return SEGMENT.findall(_member(archive, f"IWSLT14.{name}.de-en.{language}.xml"))
+
+
+def _member(archive: Path, name: str) -> str:
+    """The text of a file of the archive, which is read and never unpacked."""
+    try:
+        with tarfile.open(archive) as tar:
+            file = tar.extractfile(f"de-en/{name}")
+            if file is None:
+                raise KeyError(name)
+            return file.read().decode("utf-8")
+    except KeyError:
+        raise FailureError(f"{archive} holds no de-en/{name}; expected the archive of IWSLT'14") from None
+    except (tarfile.TarError, EOFError, OSError, UnicodeDecodeError) as error:
+        raise FailureError(f"{archive} cannot be read: {error}") from None

@@ -1,0 +1,153 @@
+"""Tokens and their ids. Ids 0 to 3 mean the same in every vocabulary."""
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+PAD, UNK, BOS, EOS = 0, 1, 2, 3
+SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
+
+
+class Vocabulary(ABC):
+    """The tokens of a language. Two are equal if they encode every text alike."""
+
+    def __init__(self, tokens: Sequence[str]) -> None:
+        if tuple(tokens[: len(SPECIAL)]) != SPECIAL:
+            raise ValueError(f"tokens begins with {list(tokens[:4])}; expected {list(SPECIAL)}")
+        self.tokens = list(tokens)
+        """The token of each id."""
+        self._ids = {token: index for index, token in enumerate(self.tokens)}
+        if len(self._ids) != len(self.tokens):
+            twice = next(token for token, count in Counter(self.tokens).items() if count > 1)
+            raise ValueError(f"tokens holds {twice!r} more than once; expected each token once")
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Vocabulary):
+            return NotImplemented
+        return self.to_json() == other.to_json()
+
+    __hash__ = None  # type: ignore[assignment]  # equal by content, which is too long to hash
+
+    @abstractmethod
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text, without begin and end. Text that looks like a special token is never taken for one."""
+
+    @abstractmethod
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text up to the first end of sentence; padding and begin are left out."""
+
+    @abstractmethod
+    def word_start(self) -> list[bool] | None:
+        """For each token, whether it opens a word; None where every token is a word."""
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """Everything :func:`read_vocabulary` needs to make an equal vocabulary."""
+
+    @staticmethod
+    def from_json(saved: Mapping[str, Any]) -> "Vocabulary":
+        """The vocabulary that :meth:`to_json` wrote."""
+        return read_vocabulary(saved)
+
+    def encode_lines(self, lines: Sequence[str]) -> list[list[int]]:
+        """The ids of each line."""
+        return [self.encode(line) for line in lines]
+
+    def decoded_tokens(self, ids: Iterable[int]) -> list[str]:
+        """The tokens up to the first end of sentence; padding and begin are left out."""
+        tokens = []
+        for index in ids:
+            if index == EOS:
+                break
+            if not 0 <= index < len(self.tokens):
+                raise ValueError(f"ids holds {index}; expected ids from 0 to {len(self.tokens) - 1}")
+            if index not in (PAD, BOS):
+                tokens.append(self.tokens[index])
+        return tokens
+
+
+class WordVocabulary(Vocabulary):
+    """Whole words: what stands between spaces. Words it does not hold become <unk>.
+
+    Example:
+        >>> vocabulary = WordVocabulary.build(["the cat", "the dog"], min_count=2)
+        >>> vocabulary.tokens, vocabulary.encode("the cat"), vocabulary.decode([2, 4, 1, 3])
+        (['<pad>', '<unk>', '<s>', '</s>', 'the'], [4, 1], 'the <unk>')
+    """
+
+    def __init__(self, tokens: Sequence[str]) -> None:
+        super().__init__(tokens)
+        self._words = {token: index for token, index in self._ids.items() if index >= len(SPECIAL)}
+
+    @classmethod
+    def build(cls, lines: Iterable[str], min_count: int = 1, size: int = 0) -> "WordVocabulary":
+        """The words of a text, the most frequent first.
+
+        Args:
+            lines: the text.
+            min_count: rarer words are left out.
+            size: the most tokens, special ones included; 0 for no limit.
+        """
+        counts: Counter[str] = Counter()
+        for line in lines:
+            counts.update(line.split())
+        for special in SPECIAL:
+            counts.pop(special, None)
+        words = [word for word, count in counts.items() if count >= min_count]
+        words.sort(key=lambda word: (-counts[word], word))
+        return cls([*SPECIAL, *_first(words, size)])
+
+    @classmethod
+    def from_list(cls, words: Iterable[str], size: int = 0) -> "WordVocabulary":
+        """A given list of words; special tokens in it, wherever they stand, are the special ones here.
+
+        Args:
+            words: each word once.
+            size: the most tokens, special ones included; 0 for no limit.
+        """
+        words = list(words)
+        for number, word in enumerate(words, start=1):
+            if word.split() != [word]:
+                raise ValueError(f"entry {number} of the list of words is {word!r}; expected one word, without spaces")
+        plain = [word for word in words if word not in SPECIAL]
+        return cls([*SPECIAL, *_first(plain, size)])
+
+    def encode(self, text: str) -> list[int]:
+        """The id of each word."""
+        find = self._words.get
+        return [find(word, UNK) for word in text.split()]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The words, joined by spaces."""
+        return " ".join(self.decoded_tokens(ids))
+
+    def word_start(self) -> None:
+        """None: every token is a word."""
+        return None
+
+    def to_json(self) -> dict[str, Any]:
+        """The tokens."""
+        return {"kind": "words", "tokens": self.tokens}
+
+
+def read_vocabulary(saved: Mapping[str, Any]) -> Vocabulary:
+    """The vocabulary that ``to_json`` wrote, of either kind."""
+    tokens = saved.get("tokens") if isinstance(saved, Mapping) else None
+    if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
+        raise ValueError("the saved vocabulary has no list of tokens; expected what to_json of a vocabulary wrote")
+    kind = saved.get("kind")
+    if kind == "words":
+        return WordVocabulary(tokens)
+    if kind == "bpe":
+        from bleugrad.data.bpe import BPEVocabulary
+
+        return BPEVocabulary(tokens, saved.get("merges", ()))
+    raise ValueError(f"the saved vocabulary is of kind {kind!r}; expected 'words' or 'bpe'")
+
+
+def _first(words: list[str], size: int) -> list[str]:
+    return words[: max(size - len(SPECIAL), 0)] if size else words

@@ -1,0 +1,83 @@
+"""A web server on this machine that can be told to misbehave."""
+
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+@dataclass
+class Site:
+    """Files by path, how they are served, and the requests that came."""
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    ranges: bool = True
+    tags: dict[str, str] = field(default_factory=dict)
+    cut_after: int | None = None
+    stall_after: int | None = None
+    cuts_left: int = 10**9
+    fail_with: list[int] = field(default_factory=list)
+    requests: list[tuple[str, str | None]] = field(default_factory=list)
+    stalled: threading.Event = field(default_factory=threading.Event)
+    released: threading.Event = field(default_factory=threading.Event)
+    address: str = ""
+
+
+@contextmanager
+def serve(site):
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(site))
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    site.address = f"http://127.0.0.1:{server.server_address[1]}"
+    try:
+        yield site
+    finally:
+        site.released.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _handler(site):
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+        def do_GET(self):
+            asked = self.headers.get("Range")
+            site.requests.append((self.path, asked))
+            if site.fail_with:
+                return self.send_error(site.fail_with.pop(0))
+            if self.path not in site.files:
+                return self.send_error(404)
+            content, tag = site.files[self.path], site.tags.get(self.path)
+            start = 0
+            if asked and site.ranges and self.headers.get("If-Range", tag) == tag:
+                start = int(asked.removeprefix("bytes=").removesuffix("-"))
+            if start and start >= len(content):
+                self.send_response(416)
+                self.send_header("Content-Range", f"bytes */{len(content)}")
+                self.send_header("Content-Length", "0")
+                return self.end_headers()
+            self.send_response(206 if start else 200)
+            if start:
+                self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
+            if tag:
+                self.send_header("ETag", tag)
+            self.send_header("Content-Length", str(len(content) - start))
+            self.end_headers()
+            self._send(content[start:])
+
+        def _send(self, body):
+            if site.stall_after is not None:
+                self.wfile.write(body[: site.stall_after])
+                self.wfile.flush()
+                site.stalled.set()
+                site.released.wait(30)
+            elif site.cut_after is not None and site.cuts_left > 0:
+                site.cuts_left -= 1
+                self.wfile.write(body[: site.cut_after])
+            else:
+                self.wfile.write(body)
+
+    return Handler

@@ -1,0 +1,100 @@
+"""Text files: what is read, and what is said of a file that is not as it should be."""
+
+import gzip
+
+import pytest
+
+from bleugrad.data.corpus import Split
+from bleugrad.data.text import check_targets, read_lines, read_split
+from bleugrad.errors import FailureError, UsageError
+
+
+def write(path, content):
+    data = content.encode() if isinstance(content, str) else content
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+@pytest.mark.parametrize("name", ["text", "text.gz"])
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        ("", []),
+        ("\n", [""]),
+        ("a b\n\nc\n", ["a b", "", "c"]),
+        ("a\nb", ["a", "b"]),
+        ("\ufeffa\r\nb\r\n", ["a", "b"]),
+        ("größe\u2028x\x85y\x0cz\n", ["größe\u2028x\x85y\x0cz"]),
+    ],
+)
+def test_lines_end_at_newlines_only(tmp_path, name, content, lines):
+    assert read_lines(write(tmp_path / name, content)) == lines
+
+
+def test_gzip_is_known_by_its_content(tmp_path):
+    (tmp_path / "text").write_bytes(gzip.compress(b"a\n"))
+    assert read_lines(tmp_path / "text") == ["a"]
+
+
+@pytest.mark.parametrize("name", ["text", "text.gz"])
+def test_what_is_not_utf8_is_named_with_its_line(tmp_path, name):
+    path = write(tmp_path / name, b"fine\nalso fine\nfa\xe7ade\nbad too \xff\n")
+    with pytest.raises(FailureError, match=rf"{name}, line 3: byte 3 is 0xe7, which is not UTF-8"):
+        read_lines(path)
+
+
+def test_a_missing_file_is_wrong_usage(tmp_path):
+    with pytest.raises(UsageError, match=r"cannot read .*absent\.gz: No such file"):
+        read_lines(tmp_path / "absent.gz")
+    with pytest.raises(UsageError, match="Is a directory"):
+        read_lines(tmp_path)
+
+
+def test_gzip_that_is_cut_off_damaged_or_none(tmp_path):
+    path = tmp_path / "text.gz"
+    whole = gzip.compress(b"a sentence\n" * 1000)
+    for length in (2, 9, 20, len(whole) - 1):
+        path.write_bytes(whole[:length])
+        with pytest.raises(FailureError, match="ends early: the gzip file is cut off"):
+            read_lines(path)
+    path.write_bytes(whole[:-8] + b"\0" * 8)
+    with pytest.raises(FailureError, match="damaged gzip"):
+        read_lines(path)
+    for plain in (b"a sentence\n", b""):
+        path.write_bytes(plain)
+        with pytest.raises(FailureError, match="is not gzip, as its name says"):
+            read_lines(path)
+
+
+def test_pairs_with_one_and_with_several_references(tmp_path):
+    source = write(tmp_path / "test.de", "eins\nzwei\ndrei\n")
+    target = write(tmp_path / "test.en", "one\ttwo\nthree\t\n\t\n")
+    assert read_split(source, target) == Split(["eins", "zwei", "drei"], [("one", "two"), ("three",), ("",)])
+
+
+def test_the_target_stays_the_first_of_the_references(tmp_path):
+    source = write(tmp_path / "test.de", "eins\nzwei\n")
+    target = write(tmp_path / "test.en", "one\ntwo\n")
+    references = write(tmp_path / "test.refs.en.gz", "1\tone\tan one\ntwo\n")
+    split = read_split(source, target, references)
+    assert split.references == [("one", "1", "an one"), ("two",)]
+    assert (split.targets, split.most_references) == (["one", "two"], 3)
+
+
+def test_files_of_different_line_counts_are_named_with_their_counts(tmp_path):
+    source, target = write(tmp_path / "a.de", "1\n2\n3\n"), write(tmp_path / "a.en", "1\n2\n")
+    with pytest.raises(FailureError, match=r"a\.de has 3 lines and .*a\.en has 2; expected as many"):
+        read_split(source, target)
+    with pytest.raises(FailureError, match=r"a\.de has 3 lines and .*a\.en has 2; expected as many"):
+        read_split(source, source, target)
+
+
+def test_an_empty_target_cannot_be_scored_and_an_empty_source_can():
+    check_targets(Split(["", "b"], [("x",), ("y",)]), "valid.en")
+    with pytest.raises(FailureError, match=r"valid\.en, line 2: the line is empty"):
+        check_targets(Split(["a", "b"], [("x",), (" ",)]), "valid.en")
+
+
+def test_a_split_has_as_many_references_as_sources():
+    with pytest.raises(ValueError, match="sources has 1 sentences and references has 0"):
+        Split(["a"], [])
