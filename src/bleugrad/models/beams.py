@@ -1,0 +1,127 @@
+"""Beams of many sentences: the running hypotheses side by side, and one step of beam search."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bleugrad.models.attention_lstm import AttentionLSTM
+from bleugrad.models.hypothesis import Hypothesis, Rules
+from bleugrad.models.largest import largest
+from bleugrad.models.specials import BOS, EOS, PAD
+from bleugrad.models.state import DecoderState, Memory
+
+
+@dataclass(frozen=True)
+class Beams:
+    """Running hypotheses of n sentences, at most W of each, the likeliest first.
+
+    Attributes:
+        sentences: (n,), which sentence of the batch each is.
+        memory: of the n sentences.
+        state: of their n * W rows.
+        tokens: (n, W, 1 + length), BOS first.
+        log_probs: (n, W), -inf where there is no hypothesis.
+        limits: (n,), most tokens.
+        places: (n,), places of the beam that no finished hypothesis keeps.
+    """
+
+    sentences: Tensor
+    memory: Memory
+    state: DecoderState
+    tokens: Tensor
+    log_probs: Tensor
+    limits: Tensor
+    places: Tensor
+
+    def __len__(self) -> int:
+        """The number of sentences that are not done."""
+        return len(self.sentences)
+
+    @classmethod
+    def first(cls, memory: Memory, limits: Tensor, width: int) -> "Beams":
+        """One empty hypothesis a sentence."""
+        number, device = len(memory), memory.bias.device
+        tokens = torch.full((number, 1, 1), BOS, device=device)
+        log_probs = torch.zeros(number, 1, device=device)
+        sentences = torch.arange(number, device=device)
+        return cls(sentences, memory, memory.state, tokens, log_probs, limits, torch.full_like(sentences, width))
+
+    def running(self) -> "Beams":
+        """Without sentences that have no running hypothesis."""
+        runs = self.log_probs[:, 0] > -torch.inf
+        if bool(runs.all()):
+            return self
+        rows = runs.nonzero()[:, 0]
+        width = self.tokens.shape[1]
+        state_rows = (rows[:, None] * width + torch.arange(width, device=rows.device)).view(-1)
+        return Beams(
+            self.sentences[rows],
+            self.memory.select(rows),
+            self.state.select(state_rows),
+            self.tokens[rows],
+            self.log_probs[rows],
+            self.limits[rows],
+            self.places[rows],
+        )
+
+
+def extend(
+    model: AttentionLSTM, beams: Beams, rules: Rules, length_penalty: float, found: list[list[Hypothesis]]
+) -> Beams:
+    """The beams one token later, without sentences that are done; hypotheses that ended are added to ``found``."""
+    number, before, filled = beams.tokens.shape
+    log_probs, tokens, state = _continuations(model, beams, rules)
+    parents = torch.arange(before, device=tokens.device).repeat_interleave(tokens.shape[2])
+    log_probs, chosen = log_probs.flatten(1).topk(min(int(beams.places.max()), log_probs[0].numel()), 1)
+    outside = torch.arange(log_probs.shape[1], device=tokens.device) >= beams.places[:, None]
+    log_probs = log_probs.masked_fill(outside, -torch.inf)
+    tokens, parents = tokens.flatten(1).gather(1, chosen), parents[chosen]
+
+    ends = (tokens == EOS) & (log_probs > -torch.inf)
+    _collect(beams, ends, parents, log_probs, length_penalty, found)
+    places = beams.places - ends.sum(1)
+
+    log_probs, order = log_probs.masked_fill(ends, -torch.inf).sort(dim=1, descending=True, stable=True)
+    most = max(1, int((log_probs > -torch.inf).sum(1).max()))
+    order = order[:, :most]
+    tokens, parents = tokens.gather(1, order), parents.gather(1, order)
+    history = beams.tokens.gather(1, parents[:, :, None].expand(-1, -1, filled))
+    rows = (parents + torch.arange(number, device=parents.device)[:, None] * before).view(-1)
+    tokens = torch.cat([history, tokens[:, :, None]], 2)
+    after = Beams(beams.sentences, beams.memory, state.select(rows), tokens, log_probs[:, :most], beams.limits, places)
+    return after.running()
+
+
+def _continuations(model: AttentionLSTM, beams: Beams, rules: Rules) -> tuple[Tensor, Tensor, DecoderState]:
+    """The likeliest next tokens of each hypothesis, as many as the beam has places: (n, W, k) log-probabilities, ids.
+
+    A place without a hypothesis costs no projection; its continuations are -inf.
+    """
+    number, width, filled = beams.tokens.shape
+    hidden, state = model.step(beams.memory, beams.state, beams.tokens[:, :, -1].reshape(-1))
+    before = beams.log_probs.reshape(-1)
+    rows = (before > -torch.inf).nonzero()[:, 0]
+    projected = hidden if len(rows) == len(hidden) else hidden[rows]
+    next_log_probs = rules.log_probs(model, projected, filled - 1, beams.limits[rows // width])
+    values, tokens = largest(next_log_probs, min(int(beams.places.max()), next_log_probs.shape[1]))
+    values = values + before[rows, None]
+    log_probs = values.new_full((number * width, values.shape[1]), -torch.inf).index_copy(0, rows, values)
+    ids = tokens.new_full(log_probs.shape, PAD).index_copy(0, rows, tokens)
+    return log_probs.view(number, width, -1), ids.view(number, width, -1), state
+
+
+def _collect(
+    beams: Beams,
+    ends: Tensor,
+    parents: Tensor,
+    log_probs: Tensor,
+    length_penalty: float,
+    found: list[list[Hypothesis]],
+) -> None:
+    rows, ranks = ends.nonzero(as_tuple=True)
+    sentences = beams.sentences[rows].tolist()
+    texts = beams.tokens[rows, parents[rows, ranks], 1:].tolist()
+    scale = beams.tokens.shape[2] ** length_penalty
+    for sentence, text, log_prob in zip(sentences, texts, log_probs[rows, ranks].tolist(), strict=True):
+        found[sentence].append(Hypothesis(text, log_prob, log_prob / scale))

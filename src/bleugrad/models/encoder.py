@@ -1,0 +1,36 @@
+"""The encoder: bidirectional LSTM layers over the source, whatever its padding."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+
+class Encoder(nn.Module):
+    """Bidirectional LSTM layers; a sentence's outputs do not depend on its padding or on its batch-mates.
+
+    Args:
+        width: of the embedded tokens it reads.
+        hidden: units in each direction.
+        layers: each reads both directions of the one below.
+        dropout: between layers, while training.
+    """
+
+    def __init__(self, width: int, hidden: int, layers: int, dropout: float) -> None:
+        super().__init__()
+        between = dropout if layers > 1 else 0.0
+        self.lstm = nn.LSTM(width, hidden, layers, batch_first=True, bidirectional=True, dropout=between)
+
+    def forward(self, embedded: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """Both directions joined.
+
+        Args:
+            embedded: (B, S, width), with at least one sentence.
+            lengths: (B,) on the CPU, tokens of each sentence, at least 1.
+
+        Returns:
+            (B, S, 2H) outputs of the top layer, 0 at padding; and (B, 2H), its cells at each direction's end.
+        """
+        packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
+        outputs, (_, cells) = self.lstm(packed)
+        padded, _ = pad_packed_sequence(outputs, batch_first=True, total_length=embedded.shape[1])
+        return padded, torch.cat([cells[-2], cells[-1]], -1)

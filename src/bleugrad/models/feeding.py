@@ -1,0 +1,198 @@
+"""How the decoder is fed while training: the reference's tokens, its own, a mixture, or Gumbel samples."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from bleugrad.models.attention_lstm import AttentionLSTM
+from bleugrad.models.draws import draw
+from bleugrad.models.noise import Noise
+from bleugrad.models.specials import BOS, EOS, PAD
+from bleugrad.models.state import DecoderState, Memory
+
+Feeding = Literal["reference", "greedy", "sample", "mixture", "gumbel"]
+
+
+@dataclass(frozen=True)
+class Fed:
+    """What a decoder said, and what it was fed.
+
+    Attributes:
+        logits: (B, T, V), differentiable.
+        inputs: (B, T), the token given at each position; BOS first.
+        tokens: (B, T), the token taken at each position, which is the next position's input. After the decoder's own
+            EOS, and at the end of a reference, it is PAD.
+        mask: (B, T) bool, True up to the decoder's own first EOS, that included; with "reference" and "mixture" at the
+            positions of the reference.
+    """
+
+    logits: Tensor
+    inputs: Tensor
+    tokens: Tensor
+    mask: Tensor
+
+
+def feed(
+    model: AttentionLSTM,
+    memory: Memory,
+    inputs: Tensor,
+    feeding: Feeding = "reference",
+    *,
+    own_probability: float = 0.5,
+    steps: int | None = None,
+    temperature: float = 1.0,
+    generator: torch.Generator | None = None,
+) -> Fed:
+    """Logits of a decoder fed as ``feeding`` says.
+
+    "reference" is teacher forcing. "greedy" and "sample" feed the decoder's own most likely or drawn token, from BOS
+    until every row has its EOS or ``steps`` positions are full: the length is random. "mixture" feeds, at each position
+    of the reference, its own drawn token with ``own_probability`` and the reference's otherwise. "gumbel" draws with
+    Gumbel noise, feeds the drawn token's embedding, and backpropagates as if the softmax at ``temperature`` had been
+    fed (straight-through).
+
+    No gradient flows through a choice of token, except with "gumbel". The other feedings choose tokens without gradient
+    first, then decode them all at once, with the same dropout: the logits are those the tokens were drawn from.
+
+    Args:
+        model: in training mode its dropout acts.
+        memory: the encoded sources; their number divides B, rows of a sentence side by side.
+        inputs: (B, T), the reference's tokens after BOS, padded with PAD. Without ``steps`` its T is the number of
+            positions.
+        feeding: see above.
+        own_probability: of "mixture".
+        steps: positions at most, with "greedy", "sample" and "gumbel".
+        temperature: logits are divided by it before "sample" and "mixture" draw; that of the softmax of "gumbel".
+        generator: of the draws, on the model's device.
+    """
+    _check(feeding, own_probability, steps, temperature)
+    if feeding == "reference":
+        tokens = F.pad(inputs[:, 1:], (0, 1), value=PAD)
+        return Fed(model.project(model.decode(memory, inputs)), inputs, tokens, inputs != PAD)
+    if feeding == "mixture":
+        return _mixture(model, memory, inputs, own_probability, temperature, generator)
+    positions = inputs.shape[1] if steps is None else steps
+    if feeding == "gumbel":
+        return _gumbel(model, memory, len(inputs), positions, temperature, generator)
+    return _own(model, memory, len(inputs), positions, feeding == "greedy", temperature, generator)
+
+
+def _own(
+    model: AttentionLSTM,
+    memory: Memory,
+    rows: int,
+    steps: int,
+    greedy: bool,
+    temperature: float,
+    generator: torch.Generator | None,
+) -> Fed:
+    noise = model.draw_noise(rows, steps)
+    token, state = _first(memory, rows)
+    ended = torch.zeros_like(token, dtype=torch.bool)
+    taken = []
+    with torch.no_grad():
+        for t in range(steps):
+            hidden, state = model.step(memory, state, token, noise.at(t))
+            logits = model.project(hidden)
+            token = logits.argmax(-1) if greedy else draw(logits, temperature, generator)
+            token = token.masked_fill(ended, PAD)
+            taken.append(token)
+            ended = ended | (token == EOS)
+            if ended.all():
+                break
+    tokens = torch.stack(taken, 1)
+    return _decoded(model, memory, tokens, noise)
+
+
+def _decoded(model: AttentionLSTM, memory: Memory, tokens: Tensor, noise: Noise) -> Fed:
+    inputs = F.pad(tokens[:, :-1], (1, 0), value=BOS)
+    return Fed(model.project(model.decode(memory, inputs, noise)), inputs, tokens, _until_eos(tokens))
+
+
+def _mixture(
+    model: AttentionLSTM,
+    memory: Memory,
+    reference: Tensor,
+    own_probability: float,
+    temperature: float,
+    generator: torch.Generator | None,
+) -> Fed:
+    rows, steps = reference.shape
+    noise = model.draw_noise(rows, steps)
+    draws = torch.rand(rows, steps, generator=generator, device=reference.device)
+    own = (draws < own_probability) & (reference != PAD) & (torch.arange(steps, device=reference.device) > 0)
+    _, state = _first(memory, rows)
+    fed = [reference[:, 0]] if steps else []
+    with torch.no_grad():
+        for t in range(steps - 1):
+            hidden, state = model.step(memory, state, fed[t], noise.at(t))
+            drawn = draw(model.project(hidden), temperature, generator)
+            fed.append(torch.where(own[:, t + 1], drawn, reference[:, t + 1]))
+    inputs = torch.stack(fed, 1) if fed else reference
+    tokens = F.pad(inputs[:, 1:], (0, 1), value=PAD)
+    return Fed(model.project(model.decode(memory, inputs, noise)), inputs, tokens, reference != PAD)
+
+
+def _gumbel(
+    model: AttentionLSTM,
+    memory: Memory,
+    rows: int,
+    steps: int,
+    temperature: float,
+    generator: torch.Generator | None,
+) -> Fed:
+    noise = model.draw_noise(rows, steps)
+    token, state = _first(memory, rows)
+    embedded = model.target_embedding(token)
+    ended = torch.zeros_like(token, dtype=torch.bool)
+    logits, taken = [], []
+    for t in range(steps):
+        hidden, state = model.step_embedded(memory, state, embedded, noise.at(t))
+        logits.append(model.project(hidden))
+        disturbed = logits[-1].float() + _gumbel_noise(logits[-1], generator)
+        token = disturbed.argmax(-1).masked_fill(ended, PAD)
+        taken.append(token)
+        soft = F.softmax(disturbed / temperature, -1).masked_fill(ended[:, None], 0)
+        embedded = _straight_through(model, token, soft)
+        ended = ended | (token == EOS)
+        if ended.all():
+            break
+    tokens = torch.stack(taken, 1)
+    inputs = F.pad(tokens[:, :-1], (1, 0), value=BOS)
+    return Fed(torch.stack(logits, 1), inputs, tokens, _until_eos(tokens))
+
+
+def _straight_through(model: AttentionLSTM, token: Tensor, soft: Tensor) -> Tensor:
+    """The token's embedding; its gradient is that of the embeddings mixed by ``soft``, and of the token's own."""
+    embeddings = model.target_embedding.weight
+    mixed = soft.to(embeddings.dtype) @ embeddings.detach()
+    return F.embedding(token, embeddings) + mixed - mixed.detach()
+
+
+def _first(memory: Memory, rows: int) -> tuple[Tensor, DecoderState]:
+    token = torch.full((rows,), BOS, device=memory.bias.device)
+    return token, memory.state_of(rows)
+
+
+def _gumbel_noise(logits: Tensor, generator: torch.Generator | None) -> Tensor:
+    exponential = torch.empty(logits.shape, device=logits.device).exponential_(generator=generator)
+    return -exponential.log()
+
+
+def _until_eos(tokens: Tensor) -> Tensor:
+    is_eos = tokens == EOS
+    return is_eos.cumsum(1) - is_eos.long() == 0
+
+
+def _check(feeding: str, own_probability: float, steps: int | None, temperature: float) -> None:
+    if feeding not in get_args(Feeding):
+        raise ValueError(f"feeding is {feeding!r}; expected {' or '.join(map(repr, get_args(Feeding)))}")
+    if not 0 <= own_probability <= 1:
+        raise ValueError(f"own_probability is {own_probability}; expected 0 to 1")
+    if steps is not None and steps < 1:
+        raise ValueError(f"steps is {steps}; expected at least 1")
+    if not temperature > 0:
+        raise ValueError(f"temperature is {temperature}; expected more than 0")

@@ -1,0 +1,86 @@
+"""What the decoder reads and carries: the encoded sources, and its own state from step to step."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class DecoderState:
+    """State of a decoder before a step, of B rows; the rows of a sentence's hypotheses stand side by side.
+
+    Attributes:
+        hidden: (layers, B, H), what each LSTM layer put out.
+        cell: (layers, B, H).
+        attentional: (B, H), the attentional vector of the step before, which is fed back.
+    """
+
+    hidden: Tensor
+    cell: Tensor
+    attentional: Tensor
+
+    def select(self, rows: Tensor) -> "DecoderState":
+        """The state with row ``rows[i]`` at i; a row may be taken several times or not at all."""
+        return DecoderState(
+            self.hidden.index_select(1, rows), self.cell.index_select(1, rows), self.attentional.index_select(0, rows)
+        )
+
+    def repeat(self, times: int) -> "DecoderState":
+        """Each row ``times`` times, side by side."""
+        return DecoderState(
+            self.hidden.repeat_interleave(times, 1),
+            self.cell.repeat_interleave(times, 1),
+            self.attentional.repeat_interleave(times, 0),
+        )
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Encoded source sentences, as attention reads them.
+
+    Attributes:
+        keys: (B, S, H), compared with the decoder's hidden state.
+        values: (B, S, H), what each position adds to the attentional vector before its nonlinearity.
+        bias: (B, 1, S), added to the scores of attention: 0 at tokens, the lowest finite number at padding.
+        state: of the decoder before its first step.
+    """
+
+    keys: Tensor
+    values: Tensor
+    bias: Tensor
+    state: DecoderState
+
+    def __len__(self) -> int:
+        """The number of sentences."""
+        return self.bias.shape[0]
+
+    @property
+    def mask(self) -> Tensor:
+        """(B, S) bool, True at tokens, False at padding."""
+        return self.bias[:, 0] == 0
+
+    def state_of(self, rows: int) -> DecoderState:
+        """The state before the first step of ``rows`` rows, a multiple of the number of sentences."""
+        if rows == len(self):
+            return self.state
+        if len(self) == 0 or rows % len(self):
+            raise ValueError(f"there are {rows} rows for {len(self)} sentences; expected a multiple")
+        return self.state.repeat(rows // len(self))
+
+    def select(self, rows: Tensor) -> "Memory":
+        """The memory with sentence ``rows[i]`` at i."""
+        return Memory(
+            self.keys.index_select(0, rows),
+            self.values.index_select(0, rows),
+            self.bias.index_select(0, rows),
+            self.state.select(rows),
+        )
+
+    def repeat(self, times: int) -> "Memory":
+        """Each sentence ``times`` times, side by side."""
+        return Memory(
+            self.keys.repeat_interleave(times, 0),
+            self.values.repeat_interleave(times, 0),
+            self.bias.repeat_interleave(times, 0),
+            self.state.repeat(times),
+        )

@@ -1,0 +1,152 @@
+import pytest
+import torch
+import torch.nn.functional as F
+
+from bleugrad.models import specials
+from bleugrad.models.attention_lstm import AttentionLSTM
+from bleugrad.models.config import ModelConfig
+from tests.models import naive
+
+LAYERS = [(1, 1), (2, 2), (1, 3)]
+
+
+def rows_of(source):
+    return [ids[:length].tolist() for ids, length in zip(*source, strict=True)]
+
+
+@pytest.mark.parametrize("layers", LAYERS)
+def test_equals_the_definition(build, source, inputs, layers):
+    model = build(layers)
+    found = model.hidden_states(*source, inputs)
+    expected = [naive.hidden_states(model, *pair) for pair in zip(rows_of(source), inputs.tolist(), strict=True)]
+    torch.testing.assert_close(found, torch.stack(expected), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(model(*source, inputs), F.linear(found, model.output.weight, model.output.bias))
+
+
+@pytest.mark.parametrize("layers", LAYERS)
+def test_dropout_multiplies_embeddings_and_what_layers_pass_on(build, source, inputs, layers):
+    model = build(layers, dropout=0.5)
+    memory = model.eval().encode(*source)
+    noise = model.train().draw_noise(3, 6)
+    found = model.decode(memory, inputs, noise)
+    for row, ids in enumerate(rows_of(source)):
+        expected = naive.hidden_states(model, ids, inputs[row].tolist(), noise.tokens[:, row], noise.layers[:, :, row])
+        torch.testing.assert_close(found[row], expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("layers", LAYERS)
+def test_gradients_are_those_of_the_definition(build, source, inputs, layers):
+    model = build(layers)
+    weights = torch.randn(3, 6, 5, dtype=torch.float64)
+    found = torch.autograd.grad((model.hidden_states(*source, inputs) * weights).sum(), used_parameters(model))
+    pairs = zip(rows_of(source), inputs.tolist(), strict=True)
+    total = sum((naive.hidden_states(model, *pair) * weights[row]).sum() for row, pair in enumerate(pairs))
+    torch.testing.assert_close(found, torch.autograd.grad(total, used_parameters(model)), rtol=1e-9, atol=1e-11)
+
+
+def used_parameters(model):
+    return [parameter for name, parameter in model.named_parameters() if not name.startswith("output")]
+
+
+def test_noise_is_drawn_in_training_mode_only(build, source, inputs):
+    model = build(dropout=0.5)
+    assert model.eval().draw_noise(3, 6).layers is None
+    torch.testing.assert_close(model(*source, inputs), model(*source, inputs), rtol=0, atol=0)
+    noise = model.train().draw_noise(200, 6)
+    assert sorted(noise.layers.unique().tolist()) == [0, 2]
+    assert 0.45 < (noise.layers > 0).double().mean() < 0.55
+    assert (model(*source, inputs) - model(*source, inputs)).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("layers", LAYERS)
+def test_padding_equals_truncation_and_batch_mates_do_not_matter(build, source, inputs, layers):
+    model = build(layers)
+    together = model(*source, inputs)
+    for row, ids in enumerate(rows_of(source)):
+        alone = model(torch.tensor([ids]), torch.tensor([len(ids)]), inputs[row : row + 1, :4])
+        torch.testing.assert_close(together[row : row + 1, :4], alone, rtol=1e-12, atol=1e-12)
+    garbage = torch.where(torch.arange(5) < source[1][:, None], source[0], 6)
+    torch.testing.assert_close(model(garbage, source[1], inputs), together, rtol=0, atol=0)
+
+
+def test_padding_has_no_gradient(build, source, inputs):
+    model = build()
+    model(*source, inputs).sum().backward()
+    assert model.source_embedding.weight.grad[specials.PAD].abs().max() == 0
+    assert model.source_embedding.weight.grad[8].abs().max() > 0
+
+
+@pytest.mark.parametrize("layers", LAYERS)
+def test_steps_equal_teacher_forcing(build, source, inputs, layers):
+    model = build(layers)
+    memory = model.encode(*source)
+    state, hidden = memory.state, []
+    for tokens in inputs.t():
+        new, state = model.step(memory, state, tokens)
+        hidden.append(new)
+    torch.testing.assert_close(torch.stack(hidden, 1), model.decode(memory, inputs), rtol=1e-12, atol=1e-12)
+
+
+def test_several_rows_a_sentence_read_its_memory(build, source):
+    model = build()
+    memory = model.encode(*source)
+    inputs = torch.randint(4, 11, (6, 4))
+    expected = model.decode(memory.repeat(2), inputs)
+    torch.testing.assert_close(model.decode(memory, inputs), expected, rtol=1e-12, atol=1e-12)
+    swapped = memory.select(torch.tensor([2, 0, 1]))
+    rows = torch.tensor([4, 5, 0, 1, 2, 3])
+    torch.testing.assert_close(model.decode(swapped, inputs[rows]), expected[rows], rtol=1e-12, atol=1e-12)
+    with pytest.raises(ValueError, match="4 rows for 3 sentences"):
+        model.decode(memory, inputs[:4])
+
+
+def test_no_sentences_give_no_rows_and_zero_gradients(build):
+    model = build((2, 2))
+    nothing = torch.empty(0, 1, dtype=torch.long)
+    logits = model(nothing, nothing[:, 0], nothing)
+    assert logits.shape == (0, 1, 11)
+    logits.sum().backward()
+    assert all(parameter.grad.abs().max() == 0 for parameter in model.parameters())
+
+
+def test_parameters_start_in_the_range(seed):
+    model = AttentionLSTM(ModelConfig(embedding=16, hidden=16, initial_range=0.3), 50, 50)
+    largest = torch.stack([parameter.abs().max() for parameter in model.parameters()])
+    assert largest.max() <= 0.3
+    assert largest.min() > 0.2
+
+
+def test_memory_tells_its_mask(build, source):
+    expected = torch.tensor([[True] * 5, [True] * 2 + [False] * 3, [True] * 4 + [False]])
+    assert torch.equal(build().encode(*source).mask, expected)
+
+
+@pytest.mark.parametrize("layers", [(1, 1), (2, 2)])
+def test_bf16_autocast_is_close(build, source, inputs, layers):
+    model = build(layers, hidden=8).float()
+    expected = model(*source, inputs)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = model(*source, inputs)
+        loss = found.float().square().mean()
+    loss.backward()
+    assert found.dtype == torch.bfloat16
+    assert 0 < (found.float() - expected).abs().max() < 0.1
+    assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
+
+
+def test_special_ids_are_those_of_the_vocabularies():
+    vocabulary = pytest.importorskip("bleugrad.data.vocabulary")
+    names = ("PAD", "UNK", "BOS", "EOS")
+    assert [getattr(specials, name) for name in names] == [getattr(vocabulary, name) for name in names]
+
+
+def test_bad_sources_are_named(build):
+    model = build()
+    ids = torch.tensor([[4, 3]])
+    with pytest.raises(ValueError, match=r"source is torch.float32 \(1, 2\); expected token ids"):
+        model.encode(ids.float(), torch.tensor([2]))
+    with pytest.raises(ValueError, match=r"source_lengths is \(2,\); expected one length a sentence \(1,\)"):
+        model.encode(ids, torch.tensor([2, 2]))
+    for length in (0, 3):
+        with pytest.raises(ValueError, match=f"source_lengths is from {length} to {length}; expected 1 to 2"):
+            model.encode(ids, torch.tensor([length]))
