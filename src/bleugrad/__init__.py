@@ -26,12 +26,16 @@ if TYPE_CHECKING:
     from bleugrad.core.linear_expected_bleu import linear_expected_bleu
     from bleugrad.core.matrix_bleu import bleu
     from bleugrad.core.score import BLEUResult, ExpectedBLEUResult
+    from bleugrad.explanation.explain import explain
+    from bleugrad.explanation.page import explanation_page
+    from bleugrad.explanation.result import Explanation
     from bleugrad.losses.expected import ExpectedBLEULoss
     from bleugrad.losses.linear import LinearExpectedBLEULoss
     from bleugrad.losses.minimum_risk import MinimumRiskLoss
     from bleugrad.losses.reinforce import ReinforceLoss
     from bleugrad.losses.unbiased import UnbiasedBLEULoss
     from bleugrad.tokenizers import word_start_mask
+    from bleugrad.training.system import load
 
 __version__ = "0.1.0"
 
@@ -39,13 +43,17 @@ _HOMES = {
     "BLEUResult": "bleugrad.core.score",
     "ExpectedBLEULoss": "bleugrad.losses.expected",
     "ExpectedBLEUResult": "bleugrad.core.score",
+    "Explanation": "bleugrad.explanation.result",
     "LinearExpectedBLEULoss": "bleugrad.losses.linear",
     "MinimumRiskLoss": "bleugrad.losses.minimum_risk",
     "ReinforceLoss": "bleugrad.losses.reinforce",
     "UnbiasedBLEULoss": "bleugrad.losses.unbiased",
     "bleu": "bleugrad.core.matrix_bleu",
     "expected_bleu": "bleugrad.core.expected_bleu",
+    "explain": "bleugrad.explanation.explain",
+    "explanation_page": "bleugrad.explanation.page",
     "linear_expected_bleu": "bleugrad.core.linear_expected_bleu",
+    "load": "bleugrad.training.system",
     "word_start_mask": "bleugrad.tokenizers",
 }
 
@@ -53,6 +61,7 @@ __all__ = [
     "BLEUResult",
     "ExpectedBLEULoss",
     "ExpectedBLEUResult",
+    "Explanation",
     "LinearExpectedBLEULoss",
     "MinimumRiskLoss",
     "ReinforceLoss",
@@ -60,7 +69,10 @@ __all__ = [
     "__version__",
     "bleu",
     "expected_bleu",
+    "explain",
+    "explanation_page",
     "linear_expected_bleu",
+    "load",
     "word_start_mask",
 ]
 

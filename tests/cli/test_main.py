@@ -1,6 +1,7 @@
 """The command line: help without torch, exit codes, and no traceback for a user's mistake."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import pytest
 
 from bleugrad import __version__
 from bleugrad.cli import toy
+from bleugrad.cli.commands import COMMANDS
 from bleugrad.cli.main import build_parser, main
 from bleugrad.errors import FailureError
 
@@ -22,7 +24,7 @@ def run_process(*words, **more):
     return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False, **more)
 
 
-@pytest.mark.parametrize("words", [["--help"], ["toy", "--help"], ["report", "--help"], ["--version"]])
+@pytest.mark.parametrize("words", [["--help"], ["--version"], *([command.name, "--help"] for command in COMMANDS)])
 def test_help_is_shown_without_loading_torch(words):
     script = f"""
 import sys
@@ -66,7 +68,7 @@ def test_help_shows_every_setting_with_its_default_and_an_example(capsys):
 def test_examples_in_the_help_can_be_parsed():
     parser, parsers = build_parser()
     for _, command in parsers.values():
-        program, *words = command.example.split()
+        program, *words = shlex.split(command.example)
         assert program == "bleugrad"
         assert parser.parse_args(words).command == command.name
 

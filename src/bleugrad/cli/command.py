@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from bleugrad.cli.options import add_options, given_options, option_words
 from bleugrad.configuration.loading import load
-from bleugrad.configuration.stage import RunStage
+from bleugrad.configuration.stage import RunStage, Stage
 from bleugrad.configuration.writing import to_toml
 from bleugrad.runs.directory import Run, start_run
 
@@ -33,6 +33,25 @@ class Command:
     execute: Callable[[Namespace], None]
 
 
+def add_run_arguments(
+    parser: ArgumentParser, config_type: type[Stage], output: Path | None, shown: str = "%(default)s"
+) -> None:
+    """The arguments of a command that writes a run: where from, where to, and its settings.
+
+    Args:
+        parser: of the command.
+        config_type: its settings.
+        output: the run's directory by default, None where that depends on other arguments.
+        shown: the default in words.
+    """
+    parser.add_argument("--config", type=Path, metavar="FILE.toml", help="settings; options given here override it")
+    parser.add_argument(
+        "--output", type=Path, default=output, metavar="DIR", help=f"the run's directory (default: {shown})"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace a finished run in that directory")
+    add_options(parser, config_type)
+
+
 ConfigT = TypeVar("ConfigT", bound=RunStage)
 
 
@@ -50,16 +69,7 @@ def run_command(
     """
 
     def configure(parser: ArgumentParser) -> None:
-        parser.add_argument("--config", type=Path, metavar="FILE.toml", help="settings; options given here override it")
-        parser.add_argument(
-            "--output",
-            type=Path,
-            default=Path("runs", name),
-            metavar="DIR",
-            help="the run's directory (default: %(default)s)",
-        )
-        parser.add_argument("--overwrite", action="store_true", help="replace a finished run in that directory")
-        add_options(parser, config_type)
+        add_run_arguments(parser, config_type, Path("runs", name))
 
     def execute(arguments: Namespace) -> None:
         config = load(config_type, arguments.config, given_options(arguments))

@@ -10,8 +10,9 @@ report.html     all of it on one page
 """
 
 import json
+import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -60,7 +61,11 @@ class Run:
         self.records.close()
         status = "finished" if kind is None else "interrupted" if kind is KeyboardInterrupt else "failed"
         reason = {} if error is None else {"reason": f"{type(error).__name__}: {error}".rstrip(": ")}
-        self._write_status(status, seconds=round(time.monotonic() - self.began, 1), **reason)
+        try:
+            self._write_status(status, seconds=round(time.monotonic() - self.began, 1), **reason)
+        except OSError:
+            if True:  # otherwise what went wrong first is what must be said
+                raise
 
     def _write_status(self, status: str, **more: Any) -> None:
         self.about |= {"status": status, **more}
@@ -83,8 +88,7 @@ def start_run(path: Path, *, study: str, config: str, seed: int, command: str, o
     """
     _check_free(path, overwrite)
     try:
-        (path / FIGURES).mkdir(parents=True, exist_ok=True)
-        _remove_old(path)
+        path.mkdir(parents=True, exist_ok=True)
         about = {
             "study": study,
             "status": "running",
@@ -93,9 +97,41 @@ def start_run(path: Path, *, study: str, config: str, seed: int, command: str, o
             "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
             "versions": versions(),
         }
+        write_text(path / ABOUT, _json(about))  # first, so that the directory is known for a run whatever happens next
+        (path / FIGURES).mkdir(exist_ok=True)
+        _remove_old(path)
+        write_text(path / CONFIG, config)
+        return Run(path, about, RecordWriter(path / METRICS))
+    except OSError as error:
+        raise FailureError(f"cannot write the run to {path}: {error.strerror}") from None
+
+
+def continue_run(path: Path, *, config: str, records_end: int) -> Run:
+    """Take up a run that was broken off.
+
+    Args:
+        path: its directory.
+        config: the resolved settings as TOML.
+        records_end: size of metrics.jsonl at the checkpoint; what was recorded after it will be recorded again.
+    """
+    about = read_about(path)
+    if about is None:
+        raise FailureError(f"{path} holds no run: there is no {ABOUT} in it")
+    records = path / METRICS
+    size = records.stat().st_size if records.exists() else 0
+    if size < records_end:
+        raise FailureError(
+            f"{records} has {size} bytes, and {records_end} when the checkpoint was written: records are lost"
+        )
+    try:
+        os.truncate(records, records_end)
+        (path / SUMMARY).unlink(missing_ok=True)
+        now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        about = {key: value for key, value in about.items() if key != "reason"}
+        about |= {"status": "running", "resumed": [*about.get("resumed", []), now], "versions": versions()}
         write_text(path / CONFIG, config)
         write_text(path / ABOUT, _json(about))
-        return Run(path, about, RecordWriter(path / METRICS))
+        return Run(path, about, RecordWriter(records))
     except OSError as error:
         raise FailureError(f"cannot write the run to {path}: {error.strerror}") from None
 
@@ -113,7 +149,7 @@ class SavedRun:
 
 def read_run(path: Path) -> SavedRun:
     """A run with its measurements; one that has no summary yet is an error in words."""
-    about = _read_about(path)
+    about = read_about(path)
     if about is None:
         raise FailureError(f"{path} holds no run: there is no {ABOUT} in it")
     try:
@@ -129,9 +165,9 @@ def read_run(path: Path) -> SavedRun:
 def _check_free(path: Path, overwrite: bool) -> None:
     if path.exists() and not path.is_dir():
         raise FailureError(f"{path} is a file; expected a directory, or nothing, there")
-    if not path.is_dir() or not any(path.iterdir()):
+    if not path.is_dir() or not any(_foreign(path)):
         return
-    about = _read_about(path)
+    about = read_about(path)
     if about is None:
         raise FailureError(f"{path} is not empty and holds no run; choose another directory with --output")
     if about["status"] == "finished" and not overwrite:
@@ -140,7 +176,13 @@ def _check_free(path: Path, overwrite: bool) -> None:
         )
 
 
-def _read_about(path: Path) -> dict[str, Any] | None:
+def _foreign(path: Path) -> Iterator[Path]:
+    """What is in a directory, but for a file that a killed process had begun to write before any other."""
+    return (entry for entry in path.iterdir() if not entry.name.startswith(f".{ABOUT}."))
+
+
+def read_about(path: Path) -> dict[str, Any] | None:
+    """How the run was made and what became of it; None where there is no run."""
     try:
         about = json.loads((path / ABOUT).read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -1,7 +1,9 @@
 """Measurements as JSON lines: one record a line, appended as they come."""
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,25 @@ class RecordWriter:
 
     def write(self, record: Mapping[str, Any]) -> None:
         """Append one record. NaN and infinities are errors: JSON has none."""
-        self._file.write((json.dumps(record, allow_nan=False) + "\n").encode("utf-8"))
+        line = memoryview((json.dumps(record, allow_nan=False) + "\n").encode("utf-8"))
+        with self._named_errors():
+            while line:  # a disk that runs full takes a part first, and refuses the rest
+                line = line[self._file.write(line) :]
+
+    def flush(self) -> int:
+        """Have everything on the disk; returns the size of the file."""
+        with self._named_errors():
+            os.fsync(self._file.fileno())
+            return os.fstat(self._file.fileno()).st_size
+
+    @contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        """What the disk refuses names the file."""
+        try:
+            yield
+        except OSError as error:
+            error.filename = str(self._file.name)
+            raise
 
     def close(self) -> None:
         """Close the file."""

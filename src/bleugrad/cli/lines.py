@@ -1,0 +1,59 @@
+"""Lines of a byte stream as they arrive: many at once where many wait, one at a time where somebody types."""
+
+import select
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from bleugrad.errors import FailureError
+
+CHUNK = 1 << 16
+
+
+def arriving_lines(stream: BinaryIO, most: int) -> Iterator[list[str]]:
+    """Lists of one to ``most`` lines, none held back while the stream has no more to read.
+
+    Only the newline ends a line; a carriage return before it is left out, and a last line need not be ended.
+
+    Args:
+        stream: raw or buffered, of UTF-8.
+        most: lines at once.
+    """
+    number, rest = 0, b""
+    waiting: list[str] = []
+    while True:
+        chunk = _read(stream)
+        *ended, rest = (rest + chunk).split(b"\n")
+        if not chunk and rest:
+            ended, rest = [*ended, rest], b""
+        for line in ended:
+            number += 1
+            try:
+                waiting.append(line.decode("utf-8").removesuffix("\r"))
+            except UnicodeDecodeError as error:
+                if waiting:
+                    yield waiting
+                found = f"byte {error.start + 1} is 0x{line[error.start]:02x}"
+                raise FailureError(f"line {number} of the input is not UTF-8: {found}") from None
+            if len(waiting) == most:
+                yield waiting
+                waiting = []
+        if waiting and (not chunk or not _has_more(stream)):
+            yield waiting
+            waiting = []
+        if not chunk:
+            return
+
+
+def _read(stream: BinaryIO) -> bytes:
+    """Some bytes, without waiting for more than there are; none at the end."""
+    read = getattr(stream, "read1", stream.read)
+    chunk: bytes = read(CHUNK)
+    return chunk
+
+
+def _has_more(stream: BinaryIO) -> bool:
+    """Whether a read would not have to wait; False where that cannot be known."""
+    try:
+        return bool(select.select([stream], [], [], 0)[0])
+    except (OSError, ValueError):
+        return False

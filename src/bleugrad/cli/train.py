@@ -1,0 +1,66 @@
+"""``bleugrad train``: a translation model from a corpus."""
+
+import shlex
+from argparse import SUPPRESS, ArgumentParser, Namespace
+from pathlib import Path
+
+from bleugrad.cli.command import Command, add_run_arguments
+from bleugrad.cli.options import PREFIX, given_options, option_words
+from bleugrad.training.config import TrainConfig
+from bleugrad.training.presets import PRESETS, Settings, configured, preset
+
+
+def configure(parser: ArgumentParser) -> None:
+    """A preset, and everything that can be set."""
+    parser.add_argument("--preset", metavar="NAME", help=f"settings to begin with: {', '.join(PRESETS)}")
+    add_resume(parser)
+    add_objective(parser, "what to minimise: short for --objective-name")
+    add_run_arguments(parser, TrainConfig, Path("runs", "train"))
+
+
+def execute(arguments: Namespace) -> None:
+    """Train, or go on training."""
+    before: Settings = preset(arguments.preset) if arguments.preset else {}
+    config = chosen_settings(arguments, before, arguments.output)
+    from bleugrad.training.run import train_run
+
+    train_run(
+        config,
+        arguments.output,
+        resume=arguments.resume,
+        overwrite=arguments.overwrite,
+        command=shlex.join(["bleugrad", "train", *option_words(config), "--output", str(arguments.output)]),
+    )
+
+
+def add_resume(parser: ArgumentParser) -> None:
+    """The option to go on."""
+    parser.add_argument(
+        "--resume", action="store_true", help="go on where the run in that directory was broken off, if there is one"
+    )
+
+
+def add_objective(parser: ArgumentParser, help: str) -> None:
+    """The objective's name, without its long prefix."""
+    parser.add_argument("--objective", dest=f"{PREFIX}objective.name", default=SUPPRESS, metavar="NAME", help=help)
+
+
+def chosen_settings(arguments: Namespace, before: Settings, output: Path) -> TrainConfig:
+    """The settings given; to resume, those of the run where nothing is given but what may change."""
+    options = given_options(arguments)
+    if arguments.resume and not (getattr(arguments, "preset", None) or arguments.config):
+        from bleugrad.configuration.loading import read_toml
+        from bleugrad.runs.directory import CONFIG
+
+        if (output / CONFIG).exists():
+            before = read_toml(output / CONFIG)
+    return configured(before, arguments.config, options)
+
+
+COMMAND = Command(
+    name="train",
+    summary="train a translation model on a corpus",
+    example="bleugrad train --preset tiny --output runs/tiny",
+    configure=configure,
+    execute=execute,
+)

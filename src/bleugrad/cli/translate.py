@@ -1,0 +1,65 @@
+"""``bleugrad translate``: standard input to standard output, a line for a line."""
+
+import sys
+import warnings
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from bleugrad.cli.command import Command
+from bleugrad.cli.lines import arriving_lines
+from bleugrad.errors import UsageError
+
+
+def configure(parser: ArgumentParser) -> None:
+    """The run and the search."""
+    parser.add_argument("run", type=Path, metavar="RUN", help="a training run")
+    parser.add_argument("--beam", type=int, default=5, metavar="N", help="width; 1 is greedy (default: %(default)s)")
+    parser.add_argument(
+        "--n-best", type=int, default=0, metavar="N", help="so many of each line, as: line TAB score TAB translation"
+    )
+    parser.add_argument("--scores", action="store_true", help="put its score and a tab before each translation")
+    parser.add_argument("--batch", type=int, default=64, metavar="N", help="most lines at once (default: %(default)s)")
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to compute")
+
+
+def execute(arguments: Namespace) -> None:
+    """Translate line by line until the input ends."""
+    for name, least in (("beam", 1), ("n_best", 0), ("batch", 1)):
+        if getattr(arguments, name) < least:
+            raise UsageError(f"{name} is {getattr(arguments, name)}; expected at least {least}")
+    if arguments.n_best > arguments.beam:
+        raise UsageError(f"n_best is {arguments.n_best}; expected at most beam = {arguments.beam}")
+    import torch
+
+    from bleugrad.training.system import Translation, load
+
+    torch.set_num_threads(1)
+    system = load(arguments.run, arguments.device)
+    if sys.stdin.isatty():
+        print("type a sentence and press Enter; Ctrl-D ends", file=sys.stderr)
+
+    def shown(number: int, found: list[Translation]) -> str:
+        if arguments.n_best:
+            return "".join(f"{number}\t{one.score:.4f}\t{one.text}\n" for one in found)
+        return f"{found[0].score:.4f}\t{found[0].text}\n" if arguments.scores else f"{found[0].text}\n"
+
+    number = 0
+    for lines in arriving_lines(sys.stdin.buffer, arguments.batch):
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            translations = system.search(lines, arguments.beam, max(1, arguments.n_best), first=number + 1)
+        for warning in said:
+            print(f"bleugrad translate: {warning.message}", file=sys.stderr)
+        for found in translations:
+            number += 1
+            sys.stdout.write(shown(number, found))
+        sys.stdout.flush()
+
+
+COMMAND = Command(
+    name="translate",
+    summary="translate standard input line by line with a trained model",
+    example="bleugrad translate runs/tiny",
+    configure=configure,
+    execute=execute,
+)

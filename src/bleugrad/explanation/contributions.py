@@ -1,0 +1,120 @@
+"""What each n-gram of the references gives to the expected matches of its order.
+
+Expected matches are a sum over n-grams, so the statistics are computed once for each n-gram alone: a batch with one
+n-gram a sentence, all over the same rows, through the same functions as the loss.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from bleugrad.core.counted import CountedReferences
+from bleugrad.core.expected_statistics import ScoreOptions, UnitWindows, expected_statistics
+from bleugrad.core.match_probabilities import Gathered
+from bleugrad.core.ngrams import Patterns
+from bleugrad.core.sequences import References
+from bleugrad.core.windows import window_probabilities
+from bleugrad.core.words import Words
+
+BLOCK_ELEMENTS = 2**22
+"""How many numbers one working tensor of a block of n-grams may hold."""
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """What P n-grams give, each alone.
+
+    Attributes:
+        order_index: (P,), n - 1.
+        column: (P,), where it stands among the patterns.
+        clips: (P,), c_g.
+        completed: (T, P), expected new matches completed at each position, exact.
+        bound: (P,), the paper's.
+    """
+
+    order_index: Tensor
+    column: Tensor
+    clips: Tensor
+    completed: Tensor
+    bound: Tensor
+
+
+@dataclass(frozen=True)
+class SeparatedReferences(CountedReferences):
+    """References of one sentence repeated, each with the patterns given for it."""
+
+    separated: Patterns
+
+    def patterns(self, max_order: int) -> Patterns:
+        """Those given, whatever n-grams the references have."""
+        return self.separated
+
+
+def contributions(gathered: Gathered, counted: CountedReferences, options: ScoreOptions) -> Contributions:
+    """Exact expectation and bound of each n-gram alone, of a batch of one sentence. O(P T N L) time."""
+    patterns = counted.patterns(options.max_order)
+    order_index, column = patterns.clips[0].nonzero().unbind(1)
+    completed, bound = [], []
+    for chosen in _blocks(order_index.shape[0], gathered.match_probs.shape, options.max_order):
+        alone = _separate(patterns, order_index[chosen], column[chosen])
+        repeated, references = _repeat(gathered, counted, alone)
+        statistics = expected_statistics(repeated, references, None, replace(options, method="bound"))
+        bound.append(statistics.matches.sum(1))
+        completed.append(statistics.windows.exact_matches(alone).sum(2))
+    clips = patterns.clips[0, order_index, column]
+    return Contributions(order_index, column, clips, torch.cat(completed, 1), torch.cat(bound))
+
+
+def windows_by_start(windows: UnitWindows, units: References, patterns: Patterns) -> Tensor:
+    """Probability that the n units from column j on stand from position t on, (N, T, L); NaN where they do not fit."""
+    max_order = patterns.clips.shape[1]
+    steps, _, columns = windows.probs.shape
+    ending = window_probabilities(windows.probs, patterns.spans, 0, columns, max_order)[:, :, 0]
+    if windows.boundary is not None:
+        ending = ending * windows.boundary[:, None]
+    width = units.ids.shape[2]
+    spans = torch.ones(columns, dtype=torch.long) if patterns.spans is None else patterns.spans[0]
+    starting = torch.full((max_order, steps, columns), torch.nan, dtype=ending.dtype)
+    for column in range(columns):
+        left = int(units.lengths[0, column // width]) - column % width
+        for order in range(1, min(max_order, left) + 1):
+            tokens = int(spans[column : column + order].sum())
+            if tokens <= steps:
+                starting[order - 1, : steps - tokens + 1, column] = ending[tokens - 1 :, order - 1, column]
+    return starting
+
+
+def _blocks(number: int, shape: torch.Size, max_order: int) -> Iterator[slice]:
+    _, steps, columns = shape
+    size = max(1, BLOCK_ELEMENTS // max(1, steps * columns * max_order))
+    for first in range(0, number, size):
+        yield slice(first, first + size)
+
+
+def _separate(patterns: Patterns, order_index: Tensor, column: Tensor) -> Patterns:
+    """The patterns of one sentence repeated, each time with all clips but one set to 0."""
+    number = order_index.shape[0]
+    clips = torch.zeros_like(patterns.clips).repeat(number, 1, 1)
+    place = (torch.arange(number), order_index, column)
+    clips[place] = patterns.clips[0, order_index, column]
+    shifts, _, *rest = patterns.overlaps.shape
+    spans = None if patterns.spans is None else patterns.spans.expand(number, -1)
+    return Patterns(clips, patterns.overlaps.expand(shifts, number, *rest), spans)
+
+
+def _repeat(gathered: Gathered, counted: CountedReferences, patterns: Patterns) -> tuple[Gathered, SeparatedReferences]:
+    number = patterns.clips.shape[0]
+
+    def again(values: Tensor) -> Tensor:
+        return values.expand(number, *values.shape[1:]) if values.numel() else values
+
+    def repeated(references: References) -> References:
+        return References(again(references.ids), again(references.lengths))
+
+    words = counted.words
+    if words is not None:
+        words = Words(repeated(words.references), again(words.starts), again(words.spans), again(words.continued))
+    references = SeparatedReferences(repeated(counted.tokens), counted.eos_id, words, counted.word_start, patterns)
+    return Gathered(*map(again, gathered)), references

@@ -1,0 +1,246 @@
+"""From a model's logits and a reference to the explanation of what the loss sees."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from bleugrad.core.arguments import check_eos, check_finite_rows, check_floating, check_int, check_mask
+from bleugrad.core.counted import CountedReferences, count_references
+from bleugrad.core.expected_bleu import expected_bleu
+from bleugrad.core.expected_statistics import ExpectedStatistics, ScoreOptions, expected_statistics
+from bleugrad.core.match_probabilities import Gathered, match_probabilities
+from bleugrad.core.score import ExpectedBLEUResult
+from bleugrad.explanation.contributions import contributions, windows_by_start
+from bleugrad.explanation.result import Explanation, NGram, Order, TokenGradient
+from bleugrad.explanation.sampled import PADDING, padded_references, sampled_bleu, sentence_bleu
+from bleugrad.explanation.texts import ReferenceTexts, used_columns
+
+
+def explain(
+    logits: Tensor,
+    reference: Sequence[int] | Sequence[Sequence[int]] | Tensor,
+    *,
+    tokens: Sequence[str] | None = None,
+    vocabulary: Sequence[str] | None = None,
+    mask: Tensor | None = None,
+    eos_id: int | None = None,
+    word_start: Tensor | None = None,
+    max_order: int = 4,
+    weights: Sequence[float] | None = None,
+    smoothing: float = 1.0,
+    method: str = "exact",
+    samples: int = 1000,
+    seed: int = 0,
+) -> Explanation:
+    """What the loss sees of one sentence: each number behind :func:`bleugrad.expected_bleu`, n-gram by n-gram.
+
+    Everything is computed in float64 on the CPU. The n-grams' exact contributions sum to the expected matches of
+    ``expected_bleu(logits[None], [reference])``, and their bounds to those of ``method="bound"``.
+
+    Args:
+        logits: (T, V), of one sentence.
+        reference: (R,) token ids, or several references as nested lists or a (K, R) tensor padded with -100.
+        tokens: T labels of the positions; by default the likeliest token of each.
+        vocabulary: V texts, one for each id; by default ids are shown.
+        mask: (T,) bool, True where a position counts; the others are left out.
+        eos_id: makes the length random, as in :func:`bleugrad.expected_bleu`.
+        word_start: (V,) bool, tokens that open a word; then words are counted.
+        max_order: highest n-gram order N.
+        weights: N non-negative numbers that sum to 1, uniform by default.
+        smoothing: s, added to matches and totals of every order.
+        method: of the loss whose gradient is shown, "exact" or "bound".
+        samples: hypotheses drawn for the check of E[BLEU], at least 2, or 0 for none.
+        seed: of the samples.
+
+    For P distinct n-grams O(P T N L) time.
+
+    Example:
+        >>> import torch, bleugrad
+        >>> logits = torch.zeros(3, 2)  # p = 0.5 everywhere
+        >>> seen = bleugrad.explain(logits, [0, 0], vocabulary=["a", "b"], max_order=1)
+        >>> (ngram,) = seen.orders[0].ngrams
+        >>> ngram.text, ngram.clip, ngram.exact, ngram.bound, ngram.above
+        (('a',), 2, 1.375, 1.5, True)
+    """
+    options = ScoreOptions.checked(method, max_order, weights, smoothing, "sentence")
+    rows, labels = _counted_rows(logits, mask, _check_labels("tokens", tokens, logits, 0))
+    counted = _count(reference, rows, eos_id, word_start)
+    texts = ReferenceTexts(_check_labels("vocabulary", vocabulary, rows, 1), counted)
+    samples = _check_samples(samples)
+
+    columns = counted.columns()
+    gathered = match_probabilities(rows[None], columns, word_start=counted.word_start)
+    check_finite_rows(gathered.match_probs, None)
+    statistics = expected_statistics(gathered, counted, None, options)
+    exact, exact_gradient = _score(rows, counted, options, "exact")
+    bound, bound_gradient = _score(rows, counted, options, "bound")
+    gradient = exact_gradient if method == "exact" else bound_gradient
+
+    probs = rows.softmax(-1)
+    best_probs, best = probs.max(-1)
+    argmax = tuple(map(texts.token, best.tolist()))
+    ids = counted.tokens.ids.flatten()[used_columns(counted.tokens)]
+    return Explanation(
+        positions=argmax if labels is None else labels,
+        argmax=argmax,
+        argmax_probs=best_probs,
+        references=texts.references(),
+        units=texts.units(),
+        match_probs=probs[:, ids],
+        eos_probs=None if eos_id is None else probs[:, eos_id],
+        reach=_reach(statistics, rows.shape[0]),
+        orders=_orders(gathered, statistics, texts, options, exact, bound),
+        gradient=TokenGradient(
+            reference=gradient[:, ids],
+            argmax=gradient.gather(1, best[:, None]).squeeze(1),
+            eos=None if eos_id is None else gradient[:, eos_id],
+            norm=gradient.norm(dim=1),
+        ),
+        value=exact.value.item(),
+        bound_value=bound.value.item(),
+        lower=None if exact.lower is None else exact.lower.item(),
+        upper=exact.upper.item(),
+        sampled=sampled_bleu(probs, counted, options, samples, seed) if samples else None,
+        argmax_bleu=sentence_bleu(best[None], counted, options).item(),
+        brevity_penalty=exact.brevity_penalty.item(),
+        expected_length=exact.hypothesis_lengths.item(),
+        reference_length=exact.reference_lengths.item(),
+        smoothing=options.smoothing,
+        weights=options.weights,
+        method=method,
+        in_words=counted.words is not None,
+    )
+
+
+def _counted_rows(
+    logits: Tensor, mask: Tensor | None, labels: tuple[str, ...] | None
+) -> tuple[Tensor, tuple[str, ...] | None]:
+    """The logits of the positions that count, and their labels."""
+    rows = check_floating("logits", logits, "(T, V)", 2).detach().to("cpu", torch.float64)
+    if mask is not None:
+        check_mask(mask[None] if isinstance(mask, Tensor) else mask, 1, rows.shape[0])
+        rows = rows[mask.cpu()]
+        if labels is not None:
+            labels = tuple(label for label, counts in zip(labels, mask.tolist(), strict=True) if counts)
+    if rows.numel() == 0:
+        raise ValueError(f"logits has shape {tuple(logits.shape)}; expected at least one position that counts")
+    return rows, labels
+
+
+def _count(
+    reference: Sequence[int] | Sequence[Sequence[int]] | Tensor,
+    rows: Tensor,
+    eos_id: int | None,
+    word_start: Tensor | None,
+) -> CountedReferences:
+    vocabulary = rows.shape[1]
+    references = reference[None] if isinstance(reference, Tensor) else [reference]
+    counted = count_references(
+        references,  # type: ignore[arg-type]  # checked there, whatever the nesting
+        word_start,
+        batch=1,
+        of="logits",
+        device=rows.device,
+        vocabulary=vocabulary,
+        eos_id=check_eos(eos_id, vocabulary),
+        ignore_index=PADDING,
+        name="reference",
+    )
+    if not counted.tokens.lengths.any():
+        raise ValueError("reference is empty; expected at least one token before EOS")
+    return counted
+
+
+def _score(
+    rows: Tensor, counted: CountedReferences, options: ScoreOptions, method: str
+) -> tuple[ExpectedBLEUResult, Tensor]:
+    """The result of a method, and the gradient (T, V) of 1 - value."""
+    leaf = rows.clone().requires_grad_()
+    with torch.enable_grad():
+        result = expected_bleu(
+            leaf[None],
+            padded_references(counted),
+            method=method,
+            eos_id=counted.eos_id,
+            word_start=counted.word_start,
+            max_order=options.max_order,
+            weights=options.weights,
+            smoothing=options.smoothing,
+            level="sentence",
+            ignore_index=PADDING,
+        )
+        (gradient,) = torch.autograd.grad(1 - result.value.sum(), leaf)
+    return result, gradient
+
+
+def _reach(statistics: ExpectedStatistics, steps: int) -> Tensor:
+    reach = torch.ones(steps, dtype=torch.float64)
+    ending = statistics.windows.ending
+    if ending is not None:
+        reach[1:] = ending.survival[:-1, 0]
+    return reach
+
+
+def _orders(
+    gathered: Gathered,
+    statistics: ExpectedStatistics,
+    texts: ReferenceTexts,
+    options: ScoreOptions,
+    exact: ExpectedBLEUResult,
+    bound: ExpectedBLEUResult,
+) -> tuple[Order, ...]:
+    counted = texts.counted
+    windows = windows_by_start(statistics.windows, counted.units, statistics.patterns)
+    parts = contributions(gathered, counted, options)
+    units = [unit for reference in texts.units() for unit in reference]
+    ngrams: list[list[NGram]] = [[] for _ in range(options.max_order)]
+    occurrences = [texts.occurrences(order) for order in range(1, options.max_order + 1)]
+    for number, (index, column, clip) in enumerate(
+        zip(parts.order_index.tolist(), parts.column.tolist(), parts.clips.tolist(), strict=True)
+    ):
+        places = occurrences[index][column]
+        ngrams[index].append(
+            NGram(
+                text=tuple(units[places[0] : places[0] + index + 1]),
+                columns=tuple(places),
+                clip=clip,
+                exact=parts.completed[:, number].sum().item(),
+                bound=parts.bound[number].item(),
+                completed=tuple(parts.completed[:, number].tolist()),
+            )
+        )
+    return tuple(
+        Order(
+            number=index + 1,
+            windows=windows[index][:, used_columns(counted.units)],
+            ngrams=tuple(ngrams[index]),
+            exact=exact.matches[0, index].item(),
+            bound=bound.matches[0, index].item(),
+            total=exact.totals[0, index].item(),
+            precision=exact.precisions[0, index].item(),
+        )
+        for index in range(options.max_order)
+    )
+
+
+def _check_labels(name: str, labels: Sequence[str] | None, logits: Tensor, axis: int) -> tuple[str, ...] | None:
+    """Return one text for each entry of an axis of the logits, or None."""
+    if labels is None:
+        return None
+    if isinstance(labels, str) or not isinstance(labels, Sequence):
+        raise TypeError(f"{name} is a {type(labels).__name__}; expected a list of texts")
+    expected = check_floating("logits", logits, "(T, V)", 2).shape[axis]
+    if len(labels) != expected:
+        raise ValueError(f"{name} has {len(labels)} entries; expected {expected}, the logits' {'TV'[axis]}")
+    for index, label in enumerate(labels):
+        if not isinstance(label, str):
+            raise TypeError(f"{name}[{index}] is a {type(label).__name__}; expected a text")
+    return tuple(labels)
+
+
+def _check_samples(samples: object) -> int:
+    number = check_int("samples", samples)
+    if number < 0 or number == 1:
+        raise ValueError(f"samples is {number}; expected 0, or 2 or more, since one has no standard error")
+    return number

@@ -1,0 +1,163 @@
+"""The explanation as an interactive page that stands alone: numbers as JSON, drawn by the script beside this file.
+
+Texts reach the page as JSON in which no character can end the script element, and the script only ever sets text, never
+markup. The page's policy names the one script and the two styles by their hashes and allows nothing from outside.
+"""
+
+import base64
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from torch import Tensor
+
+from bleugrad.explanation.result import Explanation, NGram, Order
+from bleugrad.reports.page import STYLE
+
+DIGITS = 9  # significant ones, enough for what is shown
+
+
+def explanation_page(
+    explanations: Sequence[Explanation], names: Sequence[str] | None = None, *, title: str = "What the loss sees"
+) -> str:
+    """A page of one explanation, or of several checkpoints of a training with a slider to step through them.
+
+    Args:
+        explanations: of the same reference with the same options, in the order of the training.
+        names: of the checkpoints; their numbers by default.
+        title: plain text.
+    """
+    if not explanations:
+        raise ValueError("explanations is empty; expected at least one")
+    labels = [str(number) for number in range(1, len(explanations) + 1)] if names is None else list(names)
+    if len(labels) != len(explanations):
+        raise ValueError(f"names has {len(labels)} entries; expected {len(explanations)}, one for each explanation")
+    _check_same(explanations)
+    style, script = STYLE + _asset("page.css"), _asset("page.js")
+    fallback = explanations[-1].text(100, ngrams=10**6)
+    policy = (
+        f"default-src 'none'; style-src 'sha256-{_hash(style)}'; script-src 'sha256-{_hash(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n<main>\n<h1>{escape(title)}</h1>\n"
+        f'<div id="page"></div>\n<noscript><p>The last checkpoint as text; the page needs scripts for more.</p>\n'
+        f"<pre>{escape(fallback)}</pre></noscript>\n</main>\n"
+        f'<div id="tip" role="tooltip" hidden></div>\n'
+        f'<script type="application/json" id="data">{safe_json(_record(explanations, labels))}</script>\n'
+        f"<script>{script}</script>\n</body>\n</html>\n"
+    )
+
+
+def safe_json(value: Any) -> str:
+    r"""JSON that can stand inside a script element whatever texts it holds.
+
+    Example:
+        >>> safe_json(["</script>"])
+        '["\\u003c/script\\u003e"]'
+    """
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _check_same(explanations: Sequence[Explanation]) -> None:
+    first = explanations[0]
+    for index, other in enumerate(explanations):
+        for name in ("references", "units", "weights", "smoothing", "method", "in_words"):
+            if getattr(other, name) != getattr(first, name):
+                raise ValueError(
+                    f"explanations[{index}] has {name} {getattr(other, name)!r}; expected {getattr(first, name)!r}, "
+                    "as the first"
+                )
+
+
+def _record(explanations: Sequence[Explanation], names: Sequence[str]) -> dict[str, Any]:
+    first = explanations[0]
+    return {
+        "references": first.references,
+        "units": first.units,
+        "words": first.in_words,
+        "smoothing": first.smoothing,
+        "method": first.method,
+        "weights": first.weights,
+        "ngrams": [[_ngram_record(ngram) for ngram in order.ngrams] for order in first.orders],
+        "checkpoints": [
+            {"name": name, **_checkpoint_record(seen)} for name, seen in zip(names, explanations, strict=True)
+        ],
+    }
+
+
+def _ngram_record(ngram: NGram) -> dict[str, Any]:
+    return {"text": " ".join(ngram.text), "columns": ngram.columns, "clip": ngram.clip}
+
+
+def _checkpoint_record(seen: Explanation) -> dict[str, Any]:
+    gradient, sampled = seen.gradient, seen.sampled
+    return {
+        "positions": seen.positions,
+        "argmax": seen.argmax,
+        "argmaxProbs": _numbers(seen.argmax_probs),
+        "probs": _numbers(seen.match_probs),
+        "eos": None if seen.eos_probs is None else _numbers(seen.eos_probs),
+        "reach": _numbers(seen.reach),
+        "orders": [_order_record(order) for order in seen.orders],
+        "gradient": {
+            "reference": _numbers(gradient.reference),
+            "argmax": _numbers(gradient.argmax),
+            "eos": None if gradient.eos is None else _numbers(gradient.eos),
+            "norm": _numbers(gradient.norm),
+        },
+        "value": seen.value,
+        "boundValue": seen.bound_value,
+        "lower": seen.lower,
+        "upper": seen.upper,
+        "sampled": None if sampled is None else [sampled.mean, sampled.standard_error, sampled.samples],
+        "argmaxBleu": seen.argmax_bleu,
+        "penalty": seen.brevity_penalty,
+        "length": seen.expected_length,
+        "referenceLength": seen.reference_length,
+    }
+
+
+def _order_record(order: Order) -> dict[str, Any]:
+    peaks = [max(range(len(ngram.completed)), key=ngram.completed.__getitem__) for ngram in order.ngrams]
+    return {
+        "exact": order.exact,
+        "bound": order.bound,
+        "total": order.total,
+        "precision": order.precision,
+        "windows": _numbers(order.windows),
+        "exacts": [_shortened(ngram.exact) for ngram in order.ngrams],
+        "bounds": [_shortened(ngram.bound) for ngram in order.ngrams],
+        "above": [ngram.above for ngram in order.ngrams],
+        "peaks": peaks,
+        "peakValues": [_shortened(ngram.completed[peak]) for ngram, peak in zip(order.ngrams, peaks, strict=True)],
+    }
+
+
+def _numbers(values: Tensor) -> Any:
+    """A tensor as nested lists, NaN as null."""
+    return _nested(values.tolist())
+
+
+def _nested(values: Any) -> Any:
+    return [_nested(value) for value in values] if isinstance(values, list) else _shortened(values)
+
+
+def _shortened(value: float) -> float | None:
+    return None if math.isnan(value) else float(f"{value:.{DIGITS}g}")
+
+
+def _asset(name: str) -> str:
+    return files("bleugrad.explanation").joinpath(name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")

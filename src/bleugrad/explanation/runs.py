@@ -1,0 +1,106 @@
+"""Teacher-forced logits of a sentence, from the checkpoints of a training run."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bleugrad.data.batches import BatchPlan
+from bleugrad.data.corpus import Split
+from bleugrad.data.encoding import encode_split
+from bleugrad.data.preparation import prepare
+from bleugrad.data.vocabulary import EOS
+from bleugrad.errors import UsageError
+from bleugrad.training.checkpoints import BEST, FOLDER, LAST, Checkpoint, put_weights, read_checkpoint
+from bleugrad.training.config import ObjectiveConfig
+from bleugrad.training.system import TranslationSystem, load
+
+
+@dataclass(frozen=True)
+class RunLogits:
+    """What a checkpoint says of a sentence, fed the reference.
+
+    As in training, the decoder has a position for each token of the first reference and one for the end of sentence,
+    which counts as a token.
+
+    Attributes:
+        name: of the checkpoint.
+        logits: (T, V).
+        references: ids, ended by EOS.
+        source: the source sentence.
+        vocabulary: V target tokens.
+        word_start: (V,) bool where the run counts words of several tokens, else None.
+        objective: what the run minimised.
+    """
+
+    name: str
+    logits: Tensor
+    references: list[list[int]]
+    source: str
+    vocabulary: list[str]
+    word_start: Tensor | None
+    objective: ObjectiveConfig
+
+    def options(self) -> dict[str, Any]:
+        """The arguments of :func:`bleugrad.explain` that count as the run did.
+
+        The gradient is that of the exact matches unless the run was trained on the bound.
+        """
+        return {
+            "vocabulary": self.vocabulary,
+            "word_start": self.word_start,
+            "max_order": self.objective.max_order,
+            "smoothing": self.objective.smoothing,
+            "method": "bound" if self.objective.name == "bound" else "exact",
+        }
+
+
+def logits_of_run(run: Path, sentence: int, split: str = "test") -> list[RunLogits]:
+    """The logits of a sentence from each checkpoint of a run: the best, and the last where it is another.
+
+    Args:
+        run: a directory of ``bleugrad train`` or ``bleugrad tune``.
+        sentence: its number in the split, from 1.
+        split: of the run's corpus.
+    """
+    system = load(run, device="cpu")
+    pairs = prepare(system.config.data).split(split)
+    if not 1 <= sentence <= len(pairs):
+        raise UsageError(f"--sentence is {sentence}; expected 1 to {len(pairs)}, the sentences of {split}")
+    pair = Split([pairs.sources[sentence - 1]], [pairs.references[sentence - 1]])
+    return [_read(system, checkpoint, path, pair) for path, checkpoint in _checkpoints(run)]
+
+
+def _checkpoints(run: Path) -> list[tuple[Path, Checkpoint]]:
+    """The checkpoints in the order of the training; the last only where it is not the best."""
+    found = [(run / FOLDER / BEST, read_checkpoint(run / FOLDER / BEST))]
+    if (run / FOLDER / LAST).exists():
+        last = read_checkpoint(run / FOLDER / LAST)
+        if _step(last) != _step(found[0][1]):
+            found.append((run / FOLDER / LAST, last))
+    return sorted(found, key=lambda pair: _step(pair[1]))
+
+
+def _step(checkpoint: Checkpoint) -> int:
+    return int(checkpoint.state["position"]["step"])
+
+
+def _read(system: TranslationSystem, checkpoint: Checkpoint, path: Path, pair: Split) -> RunLogits:
+    target, settings = system.vocabularies.target, system.config.objective
+    put_weights(system.model, checkpoint.weights, path)
+    encoded = encode_split(pair, system.vocabularies.source, target)
+    batch = BatchPlan(encoded, by="sentences", size=1, seed=0).collate([0])
+    with torch.no_grad():
+        logits = system.model(batch.source, batch.source_lengths, batch.inputs())
+    starts = target.word_start() if settings.units == "words" else None
+    return RunLogits(
+        name=f"{path.stem}, step {_step(checkpoint)}",
+        logits=logits[0],
+        references=[[*reference, EOS] for reference in encoded.references[0]],
+        source=pair.sources[0],
+        vocabulary=list(target.tokens),
+        word_start=None if starts is None else torch.tensor(starts),
+        objective=settings,
+    )

@@ -1,0 +1,235 @@
+"""The explanation as text for a terminal: tables, and G shaded character by character."""
+
+import textwrap
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from bleugrad.explanation.result import Explanation, NGram, Order
+
+LIMITS = (0.05, 0.25, 0.5, 0.75)
+SHADES, ASCII_SHADES = "·░▒▓█", " .:+#"
+HEADER = 8  # rows of a column's title, which is written downwards
+LABEL = 14  # columns of a token
+NARROWEST = 56
+ABOVE_MARK = "above"
+
+
+def render_text(seen: Explanation, width: int, *, ngrams: int = 8, ascii_only: bool = False) -> str:
+    """Tables no wider than ``width``, which is taken as 56 where it is less. Control characters are escaped.
+
+    Args:
+        seen: what to show.
+        width: columns of the terminal.
+        ngrams: how many n-grams of an order are listed at most, those with the largest contribution.
+        ascii_only: use ASCII only; other characters of the tokens are escaped too.
+    """
+    width = max(width, NARROWEST)
+    if ascii_only:
+        seen = _in_ascii(seen)
+    listed = [_largest(order, ngrams) for order in seen.orders]
+    label = max([8, *(_columns(_ngram_label(ngram)) for kept, _ in listed for ngram in kept)])
+    label = min(label, width - 2 - 9 - 9 - 2 - len(f"00 {ABOVE_MARK}"))
+    parts = [
+        _summary(seen, width),
+        _heat_map(seen, width, ASCII_SHADES if ascii_only else SHADES),
+        _orders(seen),
+        *(_ngrams(order, *parts, label) for order, parts in zip(seen.orders, listed, strict=True) if order.ngrams),
+        _gradient(seen, width),
+    ]
+    return "\n\n".join("\n".join(line.rstrip() for line in part) for part in parts)
+
+
+def printable(text: str) -> str:
+    r"""A token without anything that would steer a terminal.
+
+    Example:
+        >>> printable("a\x1b[2J")
+        'a\\x1b[2J'
+    """
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+    )
+
+
+def fitted(text: str, width: int) -> str:
+    """A token cut or filled up to so many columns of a terminal, where some characters take two and some none.
+
+    Example:
+        >>> fitted("Straßenbahn", 6), fitted("猫", 4)
+        ('Stra..', '猫  ')
+    """
+    text = printable(text)
+    if _columns(text) > width:
+        while _columns(text) > width - 2:
+            text = text[:-1]
+        text += ".."
+    return text + " " * (width - _columns(text))
+
+
+def _in_ascii(seen: Explanation) -> Explanation:
+    """The same with every character that is not ASCII escaped."""
+
+    def plain(texts: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(map(_in_ascii_text, texts))
+
+    def plain_order(order: Order) -> Order:
+        return replace(order, ngrams=tuple(replace(ngram, text=plain(ngram.text)) for ngram in order.ngrams))
+
+    return replace(
+        seen,
+        positions=plain(seen.positions),
+        references=tuple(map(plain, seen.references)),
+        orders=tuple(map(plain_order, seen.orders)),
+    )
+
+
+def _in_ascii_text(text: str) -> str:
+    return text.encode("ascii", "backslashreplace").decode()
+
+
+def _wrapped(text: str, width: int) -> Iterable[str]:
+    indent = " " * (len(text) - len(text.lstrip()))
+    return textwrap.wrap(text, width, subsequent_indent=indent + "  ")
+
+
+def _columns(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    return sum(
+        0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        for character in text
+    )
+
+
+def _summary(seen: Explanation, width: int) -> Iterable[str]:
+    units, upper = "words" if seen.in_words else "tokens", f"{100 * seen.upper:.2f}"
+    yield f"E[BLEU-{len(seen.orders)}] of {units}, smoothing {seen.smoothing:g}"
+    certified = f"at most {upper}" if seen.lower is None else f"{100 * seen.lower:.2f} to {upper}"
+    yield f"  certified        {certified}"
+    if seen.sampled is not None:
+        mean, error = 100 * seen.sampled.mean, 100 * seen.sampled.standard_error
+        yield from _wrapped(
+            f"  sampled          {mean:.2f}, standard error {error:.2f} of {seen.sampled.samples} samples", width
+        )
+    yield f"  exact matches    {100 * seen.value:.2f}"
+    yield f"  paper's bound    {100 * seen.bound_value:.2f}"
+    yield f"  argmax           {100 * seen.argmax_bleu:.2f}"
+    yield from _wrapped(
+        f"length {seen.expected_length:.2f} expected, {seen.reference_length:.2f} in the reference; "
+        f"brevity penalty {seen.brevity_penalty:.4f}",
+        width,
+    )
+
+
+def _heat_map(seen: Explanation, width: int, shades: str) -> Iterable[str]:
+    titles = [token for reference in seen.references for token in reference]
+    values = seen.match_probs.tolist()
+    if seen.eos_probs is not None:
+        titles.append("(end)")
+        values = [[*row, end] for row, end in zip(values, seen.eos_probs.tolist(), strict=True)]
+    limits = [f"{100 * limit:.0f} %" for limit in LIMITS]
+    legend = [f"{shade} below {limit}" for shade, limit in zip(shades, limits, strict=False)]
+    yield from _wrapped("match probabilities G: reference tokens to the right, positions down", width)
+    yield from _wrapped(", ".join([*(entry for entry in legend if entry[0] != " "), f"{shades[-1]} above"]), width)
+    number = len(str(len(values)))
+    label = min(LABEL, max(_columns(printable(token)) for token in seen.positions))
+    across = max(1, (width - number - label - 4) // 2)
+    for first in range(0, len(titles), across):
+        last = min(first + across, len(titles))
+        margin = " " * (number + label + 4)
+        yield from (margin + line for line in _written_down(titles[first:last]))
+        for position, (token, row) in enumerate(zip(seen.positions, values, strict=True), start=1):
+            cells = "".join(2 * _shade(value, shades) for value in row[first:last])
+            yield f"  {position:>{number}} {fitted(token, label)} {cells}"
+
+
+def _shade(value: float, shades: str) -> str:
+    return shades[sum(value >= limit for limit in LIMITS)]
+
+
+def _written_down(titles: Sequence[str]) -> Iterable[str]:
+    """Titles of columns two wide, written downwards and ending at the same line."""
+    plain = [printable(title) for title in titles]
+    cut = [title if len(title) <= HEADER else title[: HEADER - 1] + "." for title in plain]
+    height = max(map(len, cut))
+    for line in range(height):
+        letters = (title.rjust(height)[line] for title in cut)
+        yield "".join(letter + " " * (2 - min(2, _columns(letter))) for letter in letters)
+
+
+def _orders(seen: Explanation) -> Iterable[str]:
+    yield "expected matches"
+    yield f"  {'order':<7}{'exact':>9}{'bound':>9}{'of':>9}{'precision':>11}"
+    for order in seen.orders:
+        mark = f"  {ABOVE_MARK}" if order.above else ""
+        numbers = f"{order.exact:>9.4f}{order.bound:>9.4f}{order.total:>9.4f}{order.precision:>11.4f}"
+        yield f"  {order.number:<7}{numbers}{mark}"
+
+
+def _largest(order: Order, most: int) -> tuple[list[NGram], list[NGram]]:
+    """The n-grams with the largest contributions, in the references' order, and the others."""
+    ranked = sorted(range(len(order.ngrams)), key=lambda index: -order.ngrams[index].exact)
+    shown, left = sorted(ranked[: max(most, 0)]), ranked[max(most, 0) :]
+    return [order.ngrams[index] for index in shown], [order.ngrams[index] for index in left]
+
+
+def _ngrams(order: Order, shown: list[NGram], left: list[NGram], label: int) -> Iterable[str]:
+    yield f"  {fitted(f'{order.number}-grams', label)}{'exact':>9}{'bound':>9}"
+    for ngram in shown:
+        mark = f"  {ABOVE_MARK}" if ngram.above else ""
+        yield f"  {fitted(_ngram_label(ngram), label)}{ngram.exact:>9.4f}{ngram.bound:>9.4f}{mark}"
+    if left:
+        exact, bound = sum(ngram.exact for ngram in left), sum(ngram.bound for ngram in left)
+        above = sum(ngram.above for ngram in left)
+        mark = f"  {above} {ABOVE_MARK}" if above else ""
+        yield f"  {fitted(f'{len(left)} more', label)}{exact:>9.4f}{bound:>9.4f}{mark}"
+
+
+def _ngram_label(ngram: NGram) -> str:
+    times = f" x{ngram.clip}" if ngram.clip > 1 else ""
+    return printable(" ".join(ngram.text)) + times
+
+
+def _gradient(seen: Explanation, width: int) -> Iterable[str]:
+    tokens = [token for reference in seen.references for token in reference]
+    number = len(str(len(seen.positions)))
+    label = min(LABEL, max(5, (width - number - 4 - 2 * 12) // 2))
+    yield from _wrapped(
+        f"gradient of the loss ({seen.method}) on the logits: descent raises a logit where it is negative", width
+    )
+    yield f"  {'':>{number}} {fitted('position', label)}{'norm':>11}  {fitted('raised most', label)}{'gradient':>11}"
+    for position, (token, norm, row) in enumerate(
+        zip(seen.positions, seen.gradient.norm.tolist(), seen.gradient.reference.tolist(), strict=True), start=1
+    ):
+        steepest = min(range(len(row)), key=row.__getitem__)
+        raised, value = (tokens[steepest], f"{row[steepest]:.2e}") if row[steepest] < 0 else ("none", "")
+        yield f"  {position:>{number}} {fitted(token, label)}{norm:>11.2e}  {fitted(raised, label)}{value:>11}"
+
+
+def checkpoint_table(names: Sequence[str], explanations: Sequence[Explanation], *, ascii_only: bool = False) -> str:
+    """E[BLEU] of several checkpoints, one a line."""
+    shown = [_in_ascii_text(name) if ascii_only else name for name in names]
+    label = min(30, max(len("checkpoint"), *(_columns(printable(name)) for name in shown)))
+    lines = [f"{fitted('checkpoint', label)}{'lower':>9}{'upper':>9}{'sampled':>9}{'argmax':>9}{'length':>9}"]
+    for name, seen in zip(shown, explanations, strict=True):
+        low = "none" if seen.lower is None else f"{100 * seen.lower:.2f}"
+        sampled = "none" if seen.sampled is None else f"{100 * seen.sampled.mean:.2f}"
+        lines.append(
+            f"{fitted(name, label)}{low:>9}{100 * seen.upper:>9.2f}{sampled:>9}{100 * seen.argmax_bleu:>9.2f}"
+            f"{seen.expected_length:>9.2f}"
+        )
+    return "\n".join(lines)
+
+
+def fits_encoding(encoding: str | None) -> bool:
+    """Whether a terminal of this encoding can show the shades.
+
+    Example:
+        >>> fits_encoding("utf-8"), fits_encoding("latin-1"), fits_encoding(None)
+        (True, False, False)
+    """
+    try:
+        SHADES.encode(encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True

@@ -1,0 +1,59 @@
+"""Texts of what is counted: tokens by id, words as their tokens joined, and where each n-gram stands."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bleugrad.core.counted import CountedReferences
+from bleugrad.core.sequences import References
+
+
+@dataclass(frozen=True)
+class ReferenceTexts:
+    """The references of one sentence in words people read. Without a vocabulary a token is shown as its id."""
+
+    vocabulary: Sequence[str] | None
+    counted: CountedReferences
+
+    def token(self, number: int) -> str:
+        """The text of a token id."""
+        return str(number) if self.vocabulary is None else self.vocabulary[number]
+
+    def references(self) -> tuple[tuple[str, ...], ...]:
+        """The tokens of each reference."""
+        ids, lengths = self.counted.tokens.ids[0], self.counted.tokens.lengths[0].tolist()
+        return tuple(tuple(map(self.token, row[:length])) for row, length in zip(ids.tolist(), lengths, strict=True))
+
+    def units(self) -> tuple[tuple[str, ...], ...]:
+        """The tokens or words of each reference."""
+        words = self.counted.words
+        if words is None:
+            return self.references()
+        tokens = [self.token(number) for number in self.counted.tokens.ids.flatten().tolist()]
+        begins, spans = words.starts[0].tolist(), words.spans[0].tolist()
+        texts = ["".join(tokens[begin : begin + span]) for begin, span in zip(begins, spans, strict=True)]
+        width = words.references.ids.shape[2]
+        lengths = words.references.lengths[0].tolist()
+        return tuple(tuple(texts[k * width : k * width + length]) for k, length in enumerate(lengths))
+
+    def occurrences(self, order: int) -> dict[int, list[int]]:
+        """By the column of its first occurrence, where each n-gram starts among the units that are shown."""
+        units = self.counted.units
+        width = units.ids.shape[2]
+        found: dict[int, list[int]] = {}
+        first_of: dict[tuple[int, ...], int] = {}
+        shown = 0
+        for k, (row, length) in enumerate(zip(units.ids[0].tolist(), units.lengths[0].tolist(), strict=True)):
+            for start in range(length - order + 1):
+                first = first_of.setdefault(tuple(row[start : start + order]), k * width + start)
+                found.setdefault(first, []).append(shown + start)
+            shown += length
+        return found
+
+
+def used_columns(references: References) -> Tensor:
+    """Which of the columns of one sentence's references laid end to end hold something: (L,) positions."""
+    inside = torch.arange(references.ids.shape[2]) < references.lengths[0][:, None]
+    return inside.flatten().nonzero().squeeze(1)

@@ -1,0 +1,1 @@
+"""Training, tuning and using translation models: from settings to a run directory, and from a run to translations."""

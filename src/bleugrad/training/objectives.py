@@ -1,0 +1,206 @@
+"""Objectives by name: from a batch to the loss, whatever the decoder is fed, on one process or many.
+
+The loss of each process is scaled so that gradients *averaged* over processes, as data parallel training does, are
+those of one process that holds the whole batch; the mean of the processes' values is its value.
+"""
+
+import math
+from typing import TYPE_CHECKING, Optional, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bleugrad.core.pooling import Pool
+from bleugrad.core.sequences import IdLists
+from bleugrad.data.batches import IGNORED, Batch
+from bleugrad.data.vocabulary import EOS
+from bleugrad.losses.expected import ExpectedBLEULoss
+from bleugrad.losses.minimum_risk import MinimumRiskLoss
+from bleugrad.losses.reinforce import ReinforceLoss
+from bleugrad.losses.unbiased import UnbiasedBLEULoss
+from bleugrad.models.attention_lstm import AttentionLSTM
+from bleugrad.models.feeding import Fed, feed
+from bleugrad.models.state import Memory
+from bleugrad.training.config import OWN_TOKENS, ObjectiveConfig
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
+
+
+def build_objective(
+    model: AttentionLSTM,
+    config: ObjectiveConfig,
+    group: Optional["ProcessGroup"] = None,
+    word_start: Tensor | None = None,
+) -> "Objective":
+    """The objective the settings name.
+
+    Args:
+        model: what is trained.
+        config: which objective, and what the decoder is fed.
+        group: the processes that share each batch, None for one.
+        word_start: (V,) bool, tokens that open a word, for ``units = "words"``; None where each token is a word.
+    """
+    if config.name == "ce":
+        return CrossEntropy(model, config, group)
+    if config.name in ("reinforce", "mrt") and config.feeding == "sample":
+        return LossOfSamples(model, config, group)
+    return LossOfRows(model, config, group, word_start if config.units == "words" else None)
+
+
+class Objective(nn.Module):
+    """A model together with what is minimised: ``objective(batch, own_probability)`` is the loss."""
+
+    def __init__(self, model: AttentionLSTM, config: ObjectiveConfig, group: Optional["ProcessGroup"]) -> None:
+        super().__init__()
+        self.model, self.config = model, config
+        self.own_tokens = config.feeding in OWN_TOKENS
+        self.pool, self.processes = Pool(), 1
+        if group is not None:
+            from bleugrad.losses.distributed import ProcessPool
+
+            self.pool, self.processes = ProcessPool(group), group.size()
+
+    def feed(self, memory: Memory, inputs: Tensor, feeding: str, own_probability: float = 0.0) -> Fed:
+        """Logits of the decoder; fed its own tokens, it has some more positions than the longest reference."""
+        config = self.config
+        longest = inputs.shape[1]
+        steps = math.ceil(config.length_factor * longest) + config.length_extra if feeding in OWN_TOKENS else None
+        return feed(
+            self.model,
+            memory,
+            inputs,
+            feeding,  # type: ignore[arg-type]
+            own_probability=own_probability,
+            steps=steps,
+            temperature=config.temperature,
+        )
+
+    def mean(self, total: Tensor, number: Tensor | int) -> Tensor:
+        """This process's part of a mean over all: ``total / number`` with the number of all processes."""
+        everyone = self.pool.sum(torch.as_tensor(number, dtype=total.dtype, device=total.device))
+        return total * self.processes / everyone.clamp(min=1)
+
+    def cross_entropy(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Mean over tokens, in float32 whatever the precision of the model."""
+        with torch.autocast(logits.device.type, enabled=False):
+            rows = logits.flatten(0, 1).float()
+            total = F.cross_entropy(rows, labels.flatten(), ignore_index=IGNORED, reduction="sum")
+        return self.mean(total, (labels != IGNORED).sum())
+
+    def mixed(self, loss: Tensor, fed: Fed | None, memory: Memory, batch: Batch) -> Tensor:
+        """The loss with its share of cross-entropy; that of the reference needs a pass of its own unless it was fed."""
+        weight = self.config.cross_entropy_weight
+        if weight == 0:
+            return loss
+        if fed is None or self.own_tokens:
+            fed = self.feed(memory, batch.inputs(), "reference")
+        return loss + weight * self.cross_entropy(fed.logits, batch.labels)
+
+
+class CrossEntropy(Objective):
+    """Cross-entropy of the reference, fed the reference or, as in scheduled sampling, a mixture."""
+
+    def forward(self, batch: Batch, own_probability: float = 0.0) -> Tensor:
+        """The loss."""
+        memory = self.model.encode(batch.source, batch.source_lengths)
+        fed = self.feed(memory, batch.inputs(), self.config.feeding, own_probability)
+        return self.cross_entropy(fed.logits, batch.labels)
+
+
+class LossOfRows(Objective):
+    """A loss of the distributions at each position, given what the decoder was fed.
+
+    Fed the reference, the decoder has a position for each of its tokens, EOS among them, and EOS counts as a word. Fed
+    its own tokens it has its own length: then the length is random, EOS ends the sentence, and no reference holds it.
+    """
+
+    def __init__(
+        self,
+        model: AttentionLSTM,
+        config: ObjectiveConfig,
+        group: Optional["ProcessGroup"],
+        word_start: Tensor | None,
+    ) -> None:
+        super().__init__(model, config, group)
+        eos_id = EOS if self.own_tokens else None
+        self.expects = config.name in ("bound", "exact")
+        if self.expects:
+            self.loss: nn.Module = ExpectedBLEULoss(
+                config.name,
+                config.max_order,
+                smoothing=config.smoothing,
+                level=config.level,
+                eos_id=eos_id,
+                cross_entropy_weight=0.0 if self.own_tokens else config.cross_entropy_weight,
+                process_group=group,
+                word_start=word_start,
+            )
+        else:
+            self.loss = sampled_loss(config, eos_id)
+
+    def forward(self, batch: Batch, own_probability: float = 0.0) -> Tensor:
+        """The loss."""
+        memory = self.model.encode(batch.source, batch.source_lengths)
+        fed = self.feed(memory, batch.inputs(), self.config.feeding, own_probability)
+        if self.own_tokens:
+            references = batch.labels if batch.references is None else batch.references
+            loss: Tensor = self.loss(fed.logits, references=references, mask=fed.mask)
+        else:
+            loss = self.loss(fed.logits, batch.labels, references=_ended_references(batch))
+        if not self.expects:
+            loss = self.mean(loss, len(batch))
+        if self.expects and not self.own_tokens:
+            return loss  # cross-entropy came from the same pass
+        return self.mixed(loss, fed, memory, batch)
+
+
+class LossOfSamples(Objective):
+    """REINFORCE or minimum risk of whole sequences that the decoder samples, each token fed back to it."""
+
+    def __init__(self, model: AttentionLSTM, config: ObjectiveConfig, group: Optional["ProcessGroup"]) -> None:
+        super().__init__(model, config, group)
+        self.loss = cast("ReinforceLoss | MinimumRiskLoss", sampled_loss(config, EOS))
+
+    def forward(self, batch: Batch, own_probability: float = 0.0) -> Tensor:
+        """The loss."""
+        memory = self.model.encode(batch.source, batch.source_lengths)
+        sentences, samples = len(batch), self.config.samples
+        fed = self.feed(memory, batch.inputs().repeat_interleave(samples, 0), "sample")
+        with torch.autocast(fed.logits.device.type, enabled=False):
+            of_tokens = -F.cross_entropy(fed.logits.flatten(0, 1).float(), fed.tokens.flatten(), reduction="none")
+        shape = (sentences, samples, fed.tokens.shape[1])
+        tokens, log_probs, mask = fed.tokens.view(shape), of_tokens.view(shape), fed.mask.view(shape)
+        references: Tensor | IdLists = batch.labels if batch.references is None else batch.references
+        if isinstance(self.loss, MinimumRiskLoss):
+            total = self.loss.from_samples(tokens, log_probs, references, mask=mask)
+        else:
+            total = self.loss.from_samples(tokens, log_probs, references, mask=mask, greedy=self._greedy(memory, batch))
+        return self.mixed(self.mean(total, sentences), None, memory, batch)
+
+    def _greedy(self, memory: Memory, batch: Batch) -> Tensor | None:
+        """The decoder's greedy output, where it is the baseline."""
+        if self.config.baseline != "greedy":
+            return None
+        with torch.no_grad():
+            fed = self.feed(memory, batch.inputs(), "greedy")
+        return fed.tokens.masked_fill(~fed.mask, IGNORED)
+
+
+def sampled_loss(config: ObjectiveConfig, eos_id: int | None) -> ReinforceLoss | MinimumRiskLoss | UnbiasedBLEULoss:
+    """The loss from samples that the settings name, summed over sentences."""
+    shared = {"max_order": config.max_order, "smoothing": config.smoothing, "eos_id": eos_id, "reduction": "sum"}
+    if config.name == "reinforce":
+        return ReinforceLoss(config.samples, config.baseline, **shared)  # type: ignore[arg-type]
+    if config.name == "unbiased":
+        return UnbiasedBLEULoss(config.samples, **shared)  # type: ignore[arg-type]
+    with_reference = config.include_reference and config.feeding not in OWN_TOKENS
+    return MinimumRiskLoss(config.samples, config.alpha, with_reference, **shared)  # type: ignore[arg-type]
+
+
+def _ended_references(batch: Batch) -> list[list[list[int]]] | None:
+    """The references with the EOS that labels have; None where the labels are the only reference."""
+    if batch.references is None:
+        return None
+    return [[[*reference, EOS] for reference in references] for references in batch.references]

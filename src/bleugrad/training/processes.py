@@ -1,0 +1,154 @@
+"""One process or many: where to compute, and what the processes of a run tell each other.
+
+A run under ``torchrun`` finds its peers by the variables that sets, and goes through Lightning Fabric; any other run is
+alone and does not load it.
+"""
+
+import os
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, Optional, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from bleugrad.errors import UsageError
+from bleugrad.extras import require_extra
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
+
+T = TypeVar("T")
+
+
+class Alone:
+    """The only process of a run; also what :class:`Together` must be able to do.
+
+    Attributes:
+        rank: this process's number, 0 for the one that writes.
+        world: how many there are.
+        device: where this one computes.
+        group: to pool statistics over, None for one process.
+    """
+
+    rank: int = 0
+    world: int = 1
+    group: Optional["ProcessGroup"] = None
+
+    def __init__(self, device: str = "auto", precision: str = "32") -> None:
+        self.device = _device(device)
+        self.precision = precision
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process writes the run."""
+        return self.rank == 0
+
+    def prepare(self, module: nn.Module) -> nn.Module:
+        """The module on its device, in the precision asked for, its gradients averaged over processes."""
+        module = module.to(self.device)
+        return _Autocast(module, self.device.type) if self.precision == "bf16" else module
+
+    def backward(self, loss: Tensor) -> None:
+        """The backward pass."""
+        loss.backward()
+
+    def gathering(self, module: nn.Module, last: bool) -> AbstractContextManager[Any]:
+        """A context for one batch of several to a step: gradients are exchanged in the ``last`` only."""
+        return nullcontext()
+
+    def sum(self, values: Sequence[float]) -> list[float]:
+        """Sums over processes, element by element, in float64."""
+        return list(values)
+
+    def gather(self, value: T) -> list[T]:
+        """What each process holds, by rank."""
+        return [value]
+
+    def wait(self) -> None:
+        """Until all are here."""
+
+    def close(self) -> None:
+        """Leave the others."""
+
+
+class Together(Alone):
+    """One of several processes, on this machine or on many."""
+
+    def __init__(self, device: str = "auto", precision: str = "32") -> None:
+        require_extra("distributed", "lightning_fabric", "training with several processes")
+        from lightning_fabric import Fabric
+
+        local = int(os.environ.get("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"]))
+        self.fabric = Fabric(
+            accelerator=_device(device).type,
+            devices=local,
+            num_nodes=int(os.environ["WORLD_SIZE"]) // local,
+            strategy="ddp",
+            precision="bf16-mixed" if precision == "bf16" else "32-true",
+        )
+        self.fabric.launch()
+        self.rank, self.world, self.device = self.fabric.global_rank, self.fabric.world_size, self.fabric.device
+        self.precision = precision
+        self.group = torch.distributed.group.WORLD
+
+    def prepare(self, module: nn.Module) -> nn.Module:
+        """The module as Fabric wraps it."""
+        return self.fabric.setup_module(module)
+
+    def backward(self, loss: Tensor) -> None:
+        """The backward pass; gradients are averaged over processes as they come."""
+        self.fabric.backward(loss)
+
+    def gathering(self, module: nn.Module, last: bool) -> AbstractContextManager[Any]:
+        """Without exchange of gradients but in the last batch of a step."""
+        return self.fabric.no_backward_sync(module, enabled=not last)  # type: ignore[arg-type]
+
+    def sum(self, values: Sequence[float]) -> list[float]:
+        """Sums over processes."""
+        table = torch.tensor([*values], dtype=torch.float64)
+        if self.device.type == "cuda":
+            table = table.to(self.device)
+        torch.distributed.all_reduce(table)
+        return [float(value) for value in table]
+
+    def gather(self, value: T) -> list[T]:
+        """What each process holds, by rank."""
+        found: list[Any] = [None] * self.world
+        torch.distributed.all_gather_object(found, value)
+        return found
+
+    def wait(self) -> None:
+        """Until all are here."""
+        self.fabric.barrier()
+
+    def close(self) -> None:
+        """Leave the group."""
+        torch.distributed.destroy_process_group()
+
+
+def find_processes(device: str = "auto", precision: str = "32") -> Alone:
+    """This process and its peers: those of ``torchrun``, or nobody."""
+    if "TORCHELASTIC_RUN_ID" in os.environ and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        return Together(device, precision)
+    return Alone(device, precision)
+
+
+class _Autocast(nn.Module):
+    """Calls a module under autocast to bfloat16."""
+
+    def __init__(self, module: nn.Module, device: str) -> None:
+        super().__init__()
+        self.module, self.device = module, device
+
+    def forward(self, *arguments: Any) -> Any:
+        with torch.autocast(self.device, torch.bfloat16):
+            return self.module(*arguments)
+
+
+def _device(name: str) -> torch.device:
+    if name == "cuda" and not torch.cuda.is_available():
+        raise UsageError("device is 'cuda', and torch finds no GPU; expected 'cpu' or 'auto' here")
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(name)

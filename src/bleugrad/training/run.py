@@ -1,0 +1,246 @@
+"""A training run, from settings to a filled directory.
+
+config.toml             the resolved settings
+run.json                study, status, command, seed, versions, times
+log.txt                 what was printed
+metrics.jsonl           loss while training, scores after each epoch
+summary.json            the best epoch, and the scores of all
+vocabulary.source.json  tokens of the source, by id
+vocabulary.target.json  tokens of the target
+checkpoints/            last.safetensors to go on from, best.safetensors to translate with
+evaluations/            translations and scores of ``bleugrad evaluate``
+tensorboard/            curves, where they were asked for
+"""
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bleugrad.configuration.loading import build, read_toml
+from bleugrad.configuration.stage import value_at, walk
+from bleugrad.configuration.writing import to_toml
+from bleugrad.data.corpus import Corpus
+from bleugrad.data.encoding import build_vocabularies
+from bleugrad.data.preparation import prepare
+from bleugrad.errors import FailureError, UsageError
+from bleugrad.models.attention_lstm import AttentionLSTM
+from bleugrad.runs.directory import CONFIG, Run, continue_run, read_about, start_run
+from bleugrad.training import board
+from bleugrad.training.checkpoints import (
+    BEST,
+    FOLDER,
+    LAST,
+    Checkpoint,
+    put_weights,
+    read_checkpoint,
+    remove_checkpoints,
+    remove_unfinished,
+)
+from bleugrad.training.config import TrainConfig
+from bleugrad.training.processes import Alone, find_processes
+from bleugrad.training.seeds import seed_step
+from bleugrad.training.trainer import Material, Trainer
+from bleugrad.training.vocabularies import Vocabularies, split_fingerprint
+
+EVALUATIONS = "evaluations"
+CHANGEABLE = {("optimizer", "epochs"), ("device",), ("threads",), ("tensorboard",)}
+"""Settings that may differ when a run is taken up again."""
+
+
+def train_run(
+    config: TrainConfig,
+    directory: Path,
+    *,
+    initial: Path | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    study: str = "train",
+    command: str = "",
+    processes: Alone | None = None,
+) -> dict[str, Any]:
+    """Train, and fill a run directory; under ``torchrun``, as one of several processes.
+
+    Args:
+        config: all settings.
+        directory: of the run.
+        initial: a run whose best weights, and whose vocabularies, this one starts from.
+        resume: go on where the run in the directory was broken off; without one, start.
+        overwrite: replace a run in the directory.
+        study: "train" or "tune", for run.json.
+        command: the line that repeats it.
+        processes: this process and its peers, where several runs share them; found and left by default.
+
+    Returns:
+        The summary that is saved too: best BLEU and its epoch, and ``history``, the validation scores of each epoch.
+    """
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    peers = processes or find_processes(config.device, config.optimizer.precision)
+    checkpoint = find_checkpoint(config, directory, resume, overwrite, study)
+    corpus = _prepare_in_turn(config, peers)
+    material = _gather_material(config, corpus, directory, checkpoint, initial, peers.world)
+    peers.wait()  # nobody writes before all have looked
+    opened = _open_run(config, directory, checkpoint, overwrite, study, command) if peers.is_first else nullcontext()
+    with opened as run:
+        trainer = Trainer(material, peers, run)
+        if checkpoint is not None:
+            trainer.restore(checkpoint, directory / FOLDER / LAST)
+        if run is not None:
+            material.vocabularies.write(directory)
+            _describe(run, corpus, trainer, initial)
+        summary = trainer.train()
+    if processes is None:
+        peers.close()
+    return summary
+
+
+def find_checkpoint(
+    config: TrainConfig, directory: Path, resume: bool, overwrite: bool, study: str
+) -> Checkpoint | None:
+    """What to go on from; None to start anew. What must not be lost is refused here, before anything is written."""
+    about = read_about(directory) if directory.is_dir() else None
+    last = directory / FOLDER / LAST
+    if about is None:
+        return None
+    if resume:
+        if about["study"] != study:
+            raise FailureError(
+                f"{directory} holds a run of {about['study']!r}; expected one of {study!r} to go on with"
+            )
+        if not last.exists():
+            return None
+        _check_same_settings(config, directory)
+        return read_checkpoint(last)
+    if last.exists() and about["status"] != "finished" and not overwrite:
+        raise FailureError(
+            f"{directory} holds a run that is {about['status']}, with a checkpoint; go on with --resume, replace it "
+            "with --overwrite, or choose another directory with --output"
+        )
+    return None
+
+
+def read_config(directory: Path) -> TrainConfig:
+    """The settings of a training run."""
+    about = read_about(directory) if directory.is_dir() else None
+    if about is None:
+        raise FailureError(f"{directory} holds no run: there is no run.json in it")
+    if about["study"] not in ("train", "tune"):
+        raise FailureError(f"{directory} holds a run of {about['study']!r}; expected one of 'train' or 'tune'")
+    try:
+        return build(TrainConfig, read_toml(directory / CONFIG))
+    except UsageError as error:
+        raise FailureError(f"the settings of the run in {directory} cannot be read: {error}") from None
+
+
+def _prepare_in_turn(config: TrainConfig, processes: Alone) -> Corpus:
+    """The corpus; the first process goes first, so that only one downloads."""
+    if not processes.is_first:
+        processes.wait()
+    corpus = prepare(config.data)
+    if processes.is_first:
+        processes.wait()
+    if len(corpus.valid) == 0:
+        raise FailureError(f"{corpus.name} has no validation text; without it the best weights cannot be told")
+    return corpus
+
+
+def _gather_material(
+    config: TrainConfig,
+    corpus: Corpus,
+    directory: Path,
+    checkpoint: Checkpoint | None,
+    initial: Path | None,
+    world: int,
+) -> Material:
+    """Model and data; weights of a checkpoint come later, together with the rest of its state."""
+    if len(corpus.train) == 0:
+        raise FailureError(f"no training pair of {corpus.name} passed the filters: there is no text to learn from")
+    trained = directory if checkpoint is not None else initial
+    if trained is not None:
+        vocabularies = Vocabularies.read(trained)
+    else:
+        vocabularies = Vocabularies(*build_vocabularies(corpus, config.data))
+    seed_step(config.seed)
+    model = AttentionLSTM(config.model, len(vocabularies.source), len(vocabularies.target))
+    fingerprints = {
+        "vocabularies": vocabularies.fingerprints(),
+        "data": split_fingerprint(corpus.train),
+        "processes": world,
+    }
+    if checkpoint is not None:
+        _check_same_ground(checkpoint, vocabularies, fingerprints, directory)
+    elif initial is not None:
+        best = initial / FOLDER / BEST
+        before = read_checkpoint(best)
+        vocabularies.check_fit(before.state, initial, best)
+        put_weights(model, before.weights, best)
+    return Material(
+        config, model, vocabularies, corpus.train, corpus.valid, fingerprints, validate_first=initial is not None
+    )
+
+
+def _check_same_settings(config: TrainConfig, directory: Path) -> None:
+    saved = read_config(directory)
+    for path, _ in walk(TrainConfig):
+        before, now = value_at(saved, path), value_at(config, path)
+        if before != now and path not in CHANGEABLE:
+            raise UsageError(
+                f"{'.'.join(path)} is {now!r}, and {before!r} in the run in {directory}; expected the same to go on "
+                "with it, or no settings at all"
+            )
+
+
+def _check_same_ground(
+    checkpoint: Checkpoint, vocabularies: Vocabularies, fingerprints: dict[str, Any], directory: Path
+) -> None:
+    path = directory / FOLDER / LAST
+    vocabularies.check_fit(checkpoint.state, directory, path)
+    if checkpoint.state["data"] != fingerprints["data"]:
+        raise FailureError(f"the training text is not the one {path} was trained on; it cannot go on with another")
+    if checkpoint.state["processes"] != fingerprints["processes"]:
+        raise FailureError(
+            f"{path} was written by a run of {checkpoint.state['processes']} processes; expected as many to go on, "
+            f"found {fingerprints['processes']}"
+        )
+
+
+def _open_run(
+    config: TrainConfig, directory: Path, checkpoint: Checkpoint | None, overwrite: bool, study: str, command: str
+) -> Run:
+    if checkpoint is not None:
+        remove_unfinished(directory)
+        run = continue_run(directory, config=to_toml(config), records_end=checkpoint.state["records_end"])
+        run.say(f"resumed at step {checkpoint.state['position']['step']}")
+        return run
+    about = read_about(directory) if directory.is_dir() else None
+    if about is not None and (overwrite or about["status"] != "finished"):
+        remove_checkpoints(directory)
+        _remove_results(directory)
+    return start_run(
+        directory, study=study, config=to_toml(config), seed=config.seed, command=command, overwrite=overwrite
+    )
+
+
+def _remove_results(directory: Path) -> None:
+    """Remove what was made from the weights of a run that is to be replaced."""
+    for pattern in (f"{EVALUATIONS}/*.txt", f"{EVALUATIONS}/*.json", f"{board.FOLDER}/events.out.tfevents.*"):
+        for path in directory.glob(pattern):
+            path.unlink()
+
+
+def _describe(run: Run, corpus: Corpus, trainer: Trainer, initial: Path | None) -> None:
+    """Say what is trained on what."""
+    dropped = ", ".join(f"{number} {reason}" for reason, number in corpus.dropped.items() if number)
+    run.say(
+        f"{corpus.name}: {len(corpus.train)} training pairs{f' (dropped: {dropped})' if dropped else ''}, "
+        f"{len(corpus.valid)} to validate on"
+    )
+    parameters = sum(parameter.numel() for parameter in trainer.parameters)
+    vocabularies, processes = trainer.material.vocabularies, trainer.processes
+    run.say(
+        f"model: {parameters} parameters, vocabularies of {len(vocabularies.source)} and {len(vocabularies.target)} "
+        f"tokens{f', weights of {initial}' if initial else ''}; objective {trainer.config.objective.name}, "
+        f"fed {trainer.config.objective.feeding}; {processes.world} x {processes.device}"
+    )

@@ -1,0 +1,50 @@
+"""The learning rate over time, early stopping, and which epoch was best: all from validation BLEU."""
+
+from dataclasses import dataclass
+
+from bleugrad.training.config import OptimizerConfig
+
+
+@dataclass
+class Schedule:
+    """The state after some epochs.
+
+    Attributes:
+        learning_rate: of the next epoch.
+        best: highest validation BLEU so far, -1 before the first.
+        best_epoch: the epoch that reached it.
+        since_best: epochs after that one.
+        since_decay: epochs the learning rate has been what it is, counted from the best one for a plateau.
+    """
+
+    learning_rate: float
+    best: float = -1.0
+    best_epoch: int = 0
+    since_best: int = 0
+    since_decay: int = 0
+
+    def observe(self, bleu: float, epoch: int, config: OptimizerConfig) -> bool:
+        """Take in the score of an epoch; returns whether it is the best so far.
+
+        Example:
+            >>> config = OptimizerConfig(learning_rate=1.0, patience=2, early_stopping=4)
+            >>> schedule = Schedule(1.0)
+            >>> [schedule.observe(bleu, 1 + epoch, config) for epoch, bleu in enumerate([0.3, 0.2, 0.2, 0.3])]
+            [True, False, False, False]
+            >>> schedule.learning_rate, schedule.best_epoch, schedule.over(config)
+            (0.5, 1, False)
+        """
+        improved = bleu > self.best
+        if improved:
+            self.best, self.best_epoch, self.since_best = bleu, epoch, 0
+        else:
+            self.since_best += 1
+        self.since_decay = 0 if improved and config.decay == "plateau" else self.since_decay + 1
+        if config.decay != "none" and self.since_decay >= config.patience:
+            self.learning_rate *= config.decay_factor
+            self.since_decay = 0
+        return improved
+
+    def over(self, config: OptimizerConfig) -> bool:
+        """Whether the run has gone without a better score for as long as it may."""
+        return 0 < config.early_stopping <= self.since_best

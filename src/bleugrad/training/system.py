@@ -1,0 +1,104 @@
+"""A trained model one can use: text in, text out."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+import torch
+
+from bleugrad.errors import FailureError
+from bleugrad.models.attention_lstm import AttentionLSTM
+from bleugrad.training.checkpoints import BEST, FOLDER, put_weights, read_checkpoint
+from bleugrad.training.config import TrainConfig
+from bleugrad.training.processes import Alone
+from bleugrad.training.run import read_config
+from bleugrad.training.translation import translate_ids
+from bleugrad.training.vocabularies import Vocabularies
+
+MOST_TOKENS = 1000
+"""Of a line to translate; what follows them is left out. No model was trained on longer ones."""
+
+
+@dataclass(frozen=True)
+class Translation:
+    """A translation, its log-probability, and the score hypotheses are ranked by."""
+
+    text: str
+    log_prob: float
+    score: float
+
+
+class TranslationSystem:
+    """A model with its vocabularies.
+
+    Args:
+        model: trained.
+        vocabularies: those it was trained with.
+        config: the settings of its run.
+        processes: where it computes.
+    """
+
+    def __init__(self, model: AttentionLSTM, vocabularies: Vocabularies, config: TrainConfig, processes: Alone) -> None:
+        self.model, self.vocabularies, self.config = model.to(processes.device).eval(), vocabularies, config
+        self.processes = processes
+
+    def translate(self, lines: Sequence[str], beam: int = 5) -> list[str]:
+        """The best translation of each line.
+
+        Args:
+            lines: text as the model was trained on: words between spaces. Words it does not know are read as unknown;
+                an empty line has the empty translation.
+            beam: width of the search; 1 is greedy.
+        """
+        return [best[0].text for best in self.search(lines, beam)]
+
+    def search(self, lines: Sequence[str], beam: int = 5, n_best: int = 1, first: int = 1) -> list[list[Translation]]:
+        """The ``n_best`` translations of each line, the best first; fewer where no more were found.
+
+        Args:
+            lines: as for :meth:`translate`.
+            beam: width of the search.
+            n_best: at most ``beam``.
+            first: the number of the first line, for warnings.
+        """
+        if isinstance(lines, str):
+            raise TypeError("lines is text; expected a list of texts, one a sentence")
+        if beam < 1:
+            raise ValueError(f"beam is {beam}; expected at least 1")
+        if not 1 <= n_best <= beam:
+            raise ValueError(f"n_best is {n_best}; expected 1 to beam = {beam}")
+        sources = [self._encoded(line, number) for number, line in enumerate(lines, start=first)]
+        settings = self.config.evaluation
+        found = translate_ids(self.model, sources, settings, self.processes, width=beam, n_best=n_best)
+        decode = self.vocabularies.target.decode
+        return [[Translation(decode(one.tokens), one.log_prob, one.score) for one in best] for best in found]
+
+    def _encoded(self, line: str, number: int) -> list[int]:
+        tokens = self.vocabularies.source.encode(line.lower() if self.config.data.lowercase else line)
+        if len(tokens) > MOST_TOKENS:
+            message = f"line {number} has {len(tokens)} tokens; only the first {MOST_TOKENS} are translated"
+            warnings.warn(message, stacklevel=4)
+        return tokens[:MOST_TOKENS]
+
+
+def load(run: str | PathLike[str], device: str = "auto") -> TranslationSystem:
+    """The best model of a training run.
+
+    Args:
+        run: the directory.
+        device: "cpu", "cuda", or "auto" for a GPU where there is one.
+    """
+    directory = Path(run)
+    config = read_config(directory)
+    path = directory / FOLDER / BEST
+    if not path.exists():
+        raise FailureError(f"the run in {directory} has no {BEST} yet: it was not trained for an epoch")
+    checkpoint = read_checkpoint(path)
+    vocabularies = Vocabularies.read(directory)
+    vocabularies.check_fit(checkpoint.state, directory, path)
+    with torch.random.fork_rng(devices=[]):  # the caller's random numbers are not ours to draw
+        model = AttentionLSTM(config.model, len(vocabularies.source), len(vocabularies.target))
+    put_weights(model, checkpoint.weights, path)
+    return TranslationSystem(model, vocabularies, config, Alone(device))

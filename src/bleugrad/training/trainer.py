@@ -1,0 +1,248 @@
+"""The training loop, to be read from top to bottom: ``Trainer.train`` calls the rest in the order it stands here."""
+
+import math
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bleugrad.data.batches import BatchPlan, shard
+from bleugrad.data.corpus import Split
+from bleugrad.data.encoding import encode_split
+from bleugrad.errors import FailureError
+from bleugrad.models.attention_lstm import AttentionLSTM
+from bleugrad.runs.directory import Run
+from bleugrad.runs.progress import Progress
+from bleugrad.training.board import Board
+from bleugrad.training.checkpoints import (
+    BEST,
+    FOLDER,
+    LAST,
+    Checkpoint,
+    put_optimizer,
+    put_weights,
+    take_optimizer,
+    take_weights,
+    write_checkpoint,
+)
+from bleugrad.training.config import TrainConfig
+from bleugrad.training.objectives import build_objective
+from bleugrad.training.processes import Alone
+from bleugrad.training.schedule import Schedule
+from bleugrad.training.scores import Scores, score
+from bleugrad.training.seeds import seed_step
+from bleugrad.training.translation import translate_ids
+from bleugrad.training.vocabularies import Vocabularies
+
+
+@dataclass
+class Position:
+    """Where a run stands: ``step`` updates made, ``done`` of them in this ``epoch``, whose losses sum to ``loss``."""
+
+    epoch: int = 1
+    done: int = 0
+    step: int = 0
+    loss: float = 0.0
+
+
+@dataclass(frozen=True)
+class Material:
+    """What is trained, and on what.
+
+    Attributes:
+        config: all settings.
+        model: with its first weights.
+        vocabularies: those of the model.
+        train: the pairs to train on.
+        valid: those BLEU is measured on after each epoch.
+        fingerprints: by which checkpoints know data and vocabularies.
+        validate_first: also measure BLEU before the first epoch, for weights that were trained before.
+    """
+
+    config: TrainConfig
+    model: AttentionLSTM
+    vocabularies: Vocabularies
+    train: Split
+    valid: Split
+    fingerprints: dict[str, Any] = field(default_factory=dict)
+    validate_first: bool = False
+
+
+class Trainer:
+    """One process of a training run. Only the first has a ``run`` to write to."""
+
+    def __init__(self, material: Material, processes: Alone, run: Run | None) -> None:
+        config, vocabularies = material.config, material.vocabularies
+        self.material, self.config, self.processes, self.run = material, config, processes, run
+        self.model = material.model.to(processes.device)
+        train = encode_split(material.train, vocabularies.source, vocabularies.target)
+        self.plan = BatchPlan(train, config.data.batch_by, config.data.batch_size * processes.world, config.seed)
+        self.valid_sources = vocabularies.source.encode_lines(material.valid.sources)
+        starts = vocabularies.target.word_start()
+        word_start = None if starts is None else torch.tensor(starts)
+        objective = build_objective(self.model, config.objective, processes.group, word_start)
+        self.objective = processes.prepare(objective)
+        self.parameters = list(self.model.parameters())
+        self.optimizer = torch.optim.Adam(self.parameters, config.optimizer.learning_rate, fused=True)
+        self.schedule = Schedule(config.optimizer.learning_rate)
+        self.position = Position()
+        self.history: list[dict[str, Any]] = []
+        self.board = Board(None)
+
+    def restore(self, checkpoint: Checkpoint, path: Path) -> None:
+        """Go on from a checkpoint."""
+        put_weights(self.model, checkpoint.weights, path)
+        put_optimizer(self.model, self.optimizer, checkpoint.optimizer)
+        self.schedule = Schedule(**checkpoint.state["schedule"])
+        self.position = Position(**checkpoint.state["position"])
+        self.history = checkpoint.state["history"]
+
+    def train(self) -> dict[str, Any]:
+        """Train to the end; returns the summary that is also saved."""
+        if self.config.tensorboard and self.run is not None:
+            self.board = Board(self.run.path, self.position.step)
+        if self.material.validate_first and not self.history:
+            self.validate(epoch=0, seconds=0.0)
+        while self.position.epoch <= self.config.optimizer.epochs and not self.schedule.over(self.config.optimizer):
+            began = time.monotonic()
+            self.train_epoch()
+            self.validate(self.position.epoch, time.monotonic() - began)
+        self.board.close()
+        return self.summarise()
+
+    def train_epoch(self) -> None:
+        """The rest of the current epoch, which is all of it unless the run was broken off within."""
+        self.model.train()
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.schedule.learning_rate
+        windows = self.windows(self.position.epoch)
+        left = windows[self.position.done :]
+        what = f"epoch {self.position.epoch}/{self.config.optimizer.epochs}"
+        with Progress(len(left), what) if self.run is not None else nullcontext() as progress:
+            for window in left:
+                loss, norm = self.take_step(window)
+                self.position.step += 1
+                self.position.done += 1
+                self.position.loss += loss
+                if progress is not None:
+                    progress.advance(loss=loss)
+                if self.position.step % self.config.record_every == 0:
+                    self.record("step", loss=loss, gradient_norm=norm, learning_rate=self.schedule.learning_rate)
+                every = self.config.checkpoint_every
+                if every and self.position.step % every == 0 and self.position.done < len(windows):
+                    self.save(LAST)
+
+    def windows(self, epoch: int) -> list[list[list[int]]]:
+        """The batches of an epoch, of all processes together, as many to a window as there are to a step."""
+        batches, size = self.plan.epoch(epoch), self.config.optimizer.accumulation
+        return [batches[start : start + size] for start in range(0, len(batches), size)]
+
+    def take_step(self, window: Sequence[Sequence[int]]) -> tuple[float, float]:
+        """One update; returns the loss, of all processes, and the norm of its gradient.
+
+        A batch of the window counts by its share of what the objective averages over: of tokens, or of sentences.
+        """
+        processes = self.processes
+        seed_step(self.config.seed, self.position.step, processes.rank)
+        shares = self.shares(window)
+        total = 0.0
+        for number, indices in enumerate(shard(window, processes.rank, processes.world)):
+            batch = self.plan.collate(indices).to(processes.device)
+            with processes.gathering(self.objective, last=number == len(window) - 1):
+                loss = self.objective(batch, self.own_probability()) * shares[number]
+                processes.backward(loss)
+            total += loss.item()
+        norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.config.optimizer.clip or math.inf).item()
+        if not math.isfinite(norm):
+            raise FailureError(
+                f"the gradient at step {self.position.step + 1} is not finite; the last checkpoint is as it was; a "
+                "lower learning rate or a smaller clip may help"
+            )
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return processes.sum([total])[0] / processes.world, norm
+
+    def shares(self, window: Sequence[Sequence[int]]) -> list[float]:
+        """What each batch of a window weighs."""
+        sizes: list[int] = [len(indices) for indices in window]
+        if self.config.objective.name == "ce":
+            targets = self.plan.encoded.targets
+            sizes = [sum(len(targets[index]) + 1 for index in indices) for indices in window]
+        return [size / sum(sizes) for size in sizes]
+
+    def own_probability(self) -> float:
+        """The share of own tokens that a mixture feeds in this epoch, on a line from first to last."""
+        objective, epochs = self.config.objective, self.config.optimizer.epochs
+        done = (self.position.epoch - 1) / max(epochs - 1, 1)
+        return objective.own_first + done * (objective.own_last - objective.own_first)
+
+    def validate(self, epoch: int, seconds: float) -> None:
+        """Measure BLEU by greedy search, keep the weights if they are the best, and go on to the next epoch."""
+        scores = self.score_valid()
+        learning_rate = self.schedule.learning_rate
+        improved = self.schedule.observe(scores.bleu, epoch, self.config.optimizer)
+        position = self.position
+        loss = position.loss / position.done if position.done else None
+        self.history.append({"epoch": epoch, "step": position.step, "train_loss": loss, **scores.to_json()})
+        self.record("epoch", epoch=epoch, train_loss=loss, learning_rate=learning_rate, **scores.to_json())
+        if self.run is not None:
+            trained = "" if loss is None else f"loss {loss:.4f}, {position.done / max(seconds, 1e-9):.1f} steps/s, "
+            best = " (best so far)" if improved else ""
+            self.run.say(f"epoch {epoch}: {trained}valid {scores.line()}{best}")
+        self.position = Position(epoch + 1, 0, position.step, 0.0)
+        if improved:
+            self.save(BEST)
+        self.save(LAST)
+
+    def score_valid(self) -> Scores:
+        """Scores of greedy translations of the validation text; every process has them."""
+        model, settings = self.model, self.config.evaluation
+        hypotheses = translate_ids(model, self.valid_sources, settings, self.processes)
+        texts = [self.material.vocabularies.target.decode(best[0].tokens) for best in hypotheses]
+        return score(texts, self.material.valid.references, settings.tokenize)
+
+    def record(self, kind: str, **values: Any) -> None:
+        """One measurement, into metrics.jsonl and to TensorBoard; no times, so that a repeated run records the same."""
+        if self.run is not None:
+            self.run.record(kind=kind, step=self.position.step, **values)
+            self.board.write(kind, self.position.step, values)
+
+    def save(self, name: str) -> None:
+        """Write a checkpoint: the weights, and with the last one all that is needed to go on."""
+        if self.run is not None:
+            optimizer = take_optimizer(self.model, self.optimizer) if name == LAST else {}
+            state = {
+                "position": asdict(self.position),
+                "schedule": asdict(self.schedule),
+                "history": self.history,
+                "records_end": self.run.records.flush(),
+                **self.material.fingerprints,
+            }
+            checkpoint = Checkpoint(take_weights(self.model), optimizer, state)
+            write_checkpoint(self.run.path / FOLDER / name, checkpoint)
+
+    def summarise(self) -> dict[str, Any]:
+        """What the run came to."""
+        scores = self.history[-1]
+        summary = {
+            "objective": self.config.objective.name,
+            "best_bleu": self.schedule.best,
+            "best_epoch": self.schedule.best_epoch,
+            "epochs": self.position.epoch - 1,
+            "steps": self.position.step,
+            "parameters": sum(parameter.numel() for parameter in self.parameters),
+            "bleu_signature": scores["bleu_signature"],
+            "chrf_signature": scores["chrf_signature"],
+            "history": self.history,
+        }
+        if self.run is not None:
+            self.run.summarise(summary)
+            self.run.say(
+                f"best: epoch {self.schedule.best_epoch}, valid BLEU {100 * self.schedule.best:.2f} "
+                f"({scores['bleu_signature']})"
+            )
+        return summary

@@ -1,0 +1,65 @@
+"""Translations of many sentences: batched by length, dealt out to the processes, and put back in order."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+
+from bleugrad.data.batches import BatchPlan, shard
+from bleugrad.data.encoding import EncodedSplit
+from bleugrad.models.attention_lstm import AttentionLSTM
+from bleugrad.models.search import Hypothesis, beam, greedy
+from bleugrad.training.config import EvaluationConfig
+from bleugrad.training.processes import Alone
+
+NOTHING = Hypothesis([], 0.0, 0.0)
+
+
+def translate_ids(
+    model: AttentionLSTM,
+    sources: Sequence[list[int]],
+    config: EvaluationConfig,
+    processes: Alone,
+    *,
+    width: int = 1,
+    n_best: int = 1,
+) -> list[list[Hypothesis]]:
+    """The best hypotheses of each source, in order; every process gets all of them.
+
+    Args:
+        model: in any mode; dropout does not act.
+        sources: ids without EOS; an empty one has the empty translation.
+        config: batch size, length limits and penalty.
+        processes: each translates its share, every sentence once.
+        width: of the beam; 1 is greedy search.
+        n_best: hypotheses a sentence, at most ``width``.
+    """
+    nothing: list[list[int]] = [[] for _ in sources]
+    plan = BatchPlan(EncodedSplit(list(sources), nothing, [[one] for one in nothing]))
+    batches = shard(plan.ordered(config.batch_size * processes.world), processes.rank, processes.world)
+    found: dict[int, list[Hypothesis]] = {}
+    for indices in batches:
+        spoken = [index for index in indices if sources[index]]
+        if not spoken:
+            continue
+        batch = plan.collate(spoken).to(processes.device)
+        words = [math.ceil(config.maximum_factor * len(sources[index])) + config.maximum_extra for index in spoken]
+        maximum = torch.tensor(words, device=processes.device)
+        if width == 1:
+            best = greedy(model, batch.source, batch.source_lengths, maximum, forbid_unk=config.forbid_unknown)
+            hypotheses = [[hypothesis] for hypothesis in best]
+        else:
+            hypotheses = beam(
+                model,
+                batch.source,
+                batch.source_lengths,
+                width,
+                maximum,
+                length_penalty=config.length_penalty,
+                n_best=n_best,
+                forbid_unk=config.forbid_unknown,
+            )
+        found.update(zip(spoken, hypotheses, strict=True))
+    for theirs in processes.gather(found):
+        found |= theirs
+    return [found.get(index, [NOTHING]) for index in range(len(sources))]

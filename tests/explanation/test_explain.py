@@ -1,0 +1,214 @@
+"""The explanation's numbers against enumeration, loops, finite differences and the loss itself."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+import bleugrad
+from bleugrad.explanation import contributions
+from bleugrad.explanation.explain import explain
+from tests.explanation.cases import random_rows
+from tests.oracles.bound import window_probabilities
+from tests.oracles.counting import clip_counts
+from tests.oracles.enumeration import count_occurrences, enumerate_sequences, enumerate_statistics
+
+REFERENCES = ([0, 1, 0, 1, 2], [0, 0, 0], [[0, 1, 0, 1], [2, 0, 1]])
+STARTS = torch.tensor([True, False, True, True])
+
+
+def as_lists(reference):
+    return reference if isinstance(reference[0], list) else [reference]
+
+
+def ids_of(ngram):
+    return tuple(map(int, ngram.text))
+
+
+@pytest.mark.parametrize("eos_id", [None, 3])
+@pytest.mark.parametrize("reference", REFERENCES, ids=str)
+def test_each_ngram_has_its_enumerated_expectation(rng, reference, eos_id):
+    logits, probs = random_rows(rng, 5, 4)
+    sequences, weights = enumerate_sequences(probs, eos_id)
+    for order in explain(logits, reference, eos_id=eos_id, samples=0).orders:
+        clips = clip_counts(as_lists(reference), order.number)
+        assert {ids_of(ngram): ngram.clip for ngram in order.ngrams} == dict(clips)
+        for ngram in order.ngrams:
+            counts = np.minimum(count_occurrences(sequences, ids_of(ngram)), ngram.clip)
+            assert ngram.exact == pytest.approx(weights @ counts, abs=1e-13)
+            assert sum(ngram.completed) == pytest.approx(ngram.exact, abs=1e-14)
+
+
+@pytest.mark.parametrize("reference", REFERENCES, ids=str)
+def test_each_ngram_has_the_bound_of_the_formula(rng, reference):
+    logits, probs = random_rows(rng, 5, 4)
+    above = 0
+    for order in explain(logits, reference, samples=0).orders:
+        for ngram in order.ngrams:
+            q = window_probabilities(probs, ids_of(ngram))
+            expected = sum(value * min(1, ngram.clip / (1 + sum(q) - value)) for value in q)
+            assert ngram.bound == pytest.approx(expected, abs=1e-14)
+            assert ngram.above == (expected > ngram.exact + 1e-12)
+            above += ngram.above
+    assert above > 0, "a reference with repeats has bounds above the truth"
+
+
+@pytest.mark.parametrize("elements", [1, 2**22], ids=["one at a time", "all at once"])
+@pytest.mark.parametrize("reference", REFERENCES, ids=str)
+@pytest.mark.parametrize("word_start", [None, STARTS], ids=["tokens", "words"])
+@pytest.mark.parametrize("eos_id", [None, 3])
+def test_contributions_sum_to_the_matches_of_the_loss(rng, monkeypatch, reference, word_start, eos_id, elements):
+    monkeypatch.setattr(contributions, "BLOCK_ELEMENTS", elements)
+    logits, _ = random_rows(rng, 6, 4)
+    options = {"eos_id": eos_id, "word_start": word_start}
+    seen = explain(logits, reference, samples=0, **options)
+    for method in ("exact", "bound"):
+        result = bleugrad.expected_bleu(logits[None], [reference], method=method, level="sentence", **options)
+        sums = [sum(getattr(ngram, method) for ngram in order.ngrams) for order in seen.orders]
+        assert sums == pytest.approx(result.matches[0].tolist(), abs=1e-13)
+        assert [getattr(order, method) for order in seen.orders] == result.matches[0].tolist()
+        value = seen.value if method == "exact" else seen.bound_value
+        assert value == pytest.approx(result.value.item(), abs=1e-15)
+    assert (seen.lower, seen.upper) == (result.lower.item(), result.upper.item())
+    assert seen.expected_length == result.hypothesis_lengths.item()
+
+
+@pytest.mark.parametrize("eos_id", [None, 3])
+def test_expected_bleu_is_in_the_interval_and_near_the_sampled_mean(rng, eos_id):
+    logits, probs = random_rows(rng, 5, 4)
+    reference = [0, 1, 0, 1, 2]
+    seen = explain(logits, reference, eos_id=eos_id, samples=4000)
+    everything = enumerate_statistics(probs, [reference], eos_id=eos_id)
+    truth = everything.mean(everything.bleu(smoothing=1.0))
+    assert seen.lower <= truth <= seen.upper
+    assert 0 < seen.sampled.standard_error < 0.01
+    assert abs(seen.sampled.mean - truth) < 4 * seen.sampled.standard_error
+    assert seen.expected_length == pytest.approx(everything.mean(everything.lengths))
+    assert seen.brevity_penalty == pytest.approx(everything.mean(everything.penalties))
+    best = tuple(probs.argmax(1).tolist())
+    kept = best if eos_id is None or eos_id not in best else best[: best.index(eos_id)]
+    argmax = bleugrad.bleu([kept], [reference], smoothing=1.0).value.item()
+    assert seen.argmax_bleu == pytest.approx(argmax)
+
+
+@pytest.mark.parametrize("method", ["exact", "bound"])
+@pytest.mark.parametrize("eos_id", [None, 3])
+def test_the_gradient_is_that_of_the_loss(rng, method, eos_id):
+    logits, _ = random_rows(rng, 4, 4)
+    reference = [0, 1, 0, 2]
+    seen = explain(logits, reference, eos_id=eos_id, method=method, samples=0)
+
+    def loss(values):
+        return 1 - bleugrad.expected_bleu(values[None], [reference], method=method, eos_id=eos_id).value.item()
+
+    step, slope = 1e-6, np.zeros(logits.shape)
+    for place in np.ndindex(*logits.shape):
+        moved = torch.zeros_like(logits)
+        moved[place] = step
+        slope[place] = (loss(logits + moved) - loss(logits - moved)) / (2 * step)
+    assert seen.gradient.reference.numpy() == pytest.approx(slope[:, reference], abs=1e-9)
+    assert seen.gradient.norm.numpy() == pytest.approx(np.linalg.norm(slope, axis=1), abs=1e-9)
+    best = logits.argmax(1).numpy()
+    assert seen.gradient.argmax.numpy() == pytest.approx(slope[np.arange(4), best], abs=1e-9)
+    if eos_id is None:
+        assert seen.gradient.eos is None
+    else:
+        assert seen.gradient.eos.numpy() == pytest.approx(slope[:, eos_id], abs=1e-9)
+
+
+def test_windows_are_products_and_end_with_their_reference(rng):
+    logits, probs = random_rows(rng, 5, 4)
+    seen = explain(logits, [[0, 1, 2], [3, 0]], samples=0)
+    columns = [0, 1, 2, 3, 0]
+    assert seen.match_probs.numpy() == pytest.approx(probs[:, columns])
+    windows = seen.orders[1].windows
+    for t, j in np.ndindex(5, 5):
+        if t + 1 < 5 and j in (0, 1, 3):
+            expected = probs[t, columns[j]] * probs[t + 1, columns[j + 1]]
+            assert windows[t, j].item() == pytest.approx(expected)
+        else:
+            assert windows[t, j].isnan()
+    assert [ngram.columns for ngram in seen.orders[0].ngrams] == [(0, 4), (1,), (2,), (3,)]
+
+
+def test_windows_of_words_are_followed_by_an_opening_token(rng):
+    logits, probs = random_rows(rng, 4, 4)
+    seen = explain(logits, [0, 1, 2], word_start=STARTS, samples=0, max_order=1)
+    assert seen.units == (("01", "2"),)
+    opening = probs[:, STARTS.numpy()].sum(1)
+    expected = [probs[t, 0] * probs[t + 1, 1] * (opening[t + 2] if t + 2 < 4 else 1) for t in range(3)]
+    assert seen.orders[0].windows[:3, 0].numpy() == pytest.approx(np.array(expected))
+    assert seen.orders[0].windows[3, 0].isnan()
+
+
+def test_positions_that_do_not_count_are_left_out(rng):
+    logits, _ = random_rows(rng, 4, 4)
+    mask = torch.tensor([True, False, True, True])
+    seen = explain(logits, [0, 1, 2], mask=mask, tokens=list("abcd"), samples=0)
+    alone = explain(logits[mask], [0, 1, 2], samples=0)
+    assert seen.positions == ("a", "c", "d")
+    assert seen.value == alone.value
+    assert torch.equal(seen.gradient.norm, alone.gradient.norm)
+
+
+def test_positions_are_named_by_their_likeliest_token(rng):
+    logits, probs = random_rows(rng, 4, 3)
+    seen = explain(logits, [0, 2], vocabulary=["x", "y", "z"], samples=0)
+    assert seen.positions == tuple("xyz"[index] for index in probs.argmax(1))
+    assert seen.references == (("x", "z"),)
+    assert seen.argmax_probs.numpy() == pytest.approx(probs.max(1))
+    assert explain(logits, [0, 2], samples=0).references == (("0", "2"),)
+
+
+def test_the_position_is_reached_unless_an_end_came_before(rng):
+    logits, probs = random_rows(rng, 4, 4)
+    reach = explain(logits, [0, 1], eos_id=3, samples=0).reach.tolist()
+    assert reach[0] == 1
+    for t, (before, after) in enumerate(pairwise(reach)):
+        assert after == pytest.approx(before * (1 - probs[t, 3]))
+
+
+def test_samples_are_repeatable_and_leave_the_global_generator_alone(rng):
+    logits, _ = random_rows(rng, 4, 4)
+    state = torch.random.get_rng_state()
+    first, second = (explain(logits, [0, 1], samples=50, seed=7).sampled for _ in range(2))
+    assert first == second
+    assert first != explain(logits, [0, 1], samples=50, seed=8).sampled
+    assert torch.equal(state, torch.random.get_rng_state())
+
+
+def test_the_callers_logits_are_neither_changed_nor_given_a_gradient():
+    logits = torch.randn(3, 4, requires_grad=True)
+    before = logits.detach().clone()
+    with torch.no_grad():
+        explain(logits, [0, 1])
+    assert logits.grad is None
+    assert torch.equal(logits, before)
+
+
+LOGITS = torch.zeros(3, 4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"logits": torch.zeros(1, 3, 4)}, r"logits has shape \(1, 3, 4\); expected \(T, V\)"),
+        ({"logits": torch.zeros(0, 4)}, "at least one position that counts"),
+        ({"logits": torch.full((3, 4), torch.nan)}, "NaN"),
+        ({"reference": [4]}, "reference holds the id 4; expected ids below the vocabulary size 4"),
+        ({"reference": []}, "reference is empty"),
+        ({"reference": [3, 1], "eos_id": 3}, "reference is empty"),
+        ({"vocabulary": ["a"]}, "vocabulary has 1 entries; expected 4, the logits' V"),
+        ({"tokens": ["a"]}, "tokens has 1 entries; expected 3, the logits' T"),
+        ({"samples": 1}, "samples is 1; expected 0, or 2 or more"),
+        ({"method": "fast"}, "method is 'fast'"),
+        ({"mask": torch.ones(2, dtype=torch.bool)}, "mask has shape"),
+    ],
+)
+def test_mistakes_are_named(arguments, message):
+    given = {"logits": LOGITS, "reference": [0, 1]} | arguments
+    with pytest.raises(ValueError, match=message):
+        explain(given.pop("logits"), given.pop("reference"), **given)
+    with pytest.raises(TypeError, match="vocabulary is a str; expected a list of texts"):
+        explain(LOGITS, [0, 1], vocabulary="abcd")

@@ -1,0 +1,86 @@
+"""Two gloo processes under torchrun against one process with the doubled batch; every sentence is evaluated once."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from bleugrad.runs.records import read_records
+from bleugrad.training.checkpoints import read_checkpoint
+from tests.training.corpora import write_corpus
+from tests.training.several_processes import RUNS, main
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not torch.distributed.is_available() or not torch.distributed.is_gloo_available(),
+        reason="torch was built without gloo",
+    ),
+]
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+REPOSITORY = Path(__file__).parents[2]
+
+
+def torchrun(*words):
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(REPOSITORY), *sys.path]), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([*TORCHRUN, *map(str, words)], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    """The folder with the runs of one process and of two, on 41 sentences to train on and 7 to validate on."""
+    pytest.importorskip("lightning_fabric")
+    folder = tmp_path_factory.mktemp("both")
+    corpus = tmp_path_factory.mktemp("corpus")
+    write_corpus(corpus, train=41)
+    main(corpus, folder)
+    torchrun(Path(__file__).with_name("several_processes.py"), corpus, folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_two_processes_give_the_weights_of_one_with_the_whole_batch(both, name):
+    one, two = (read_checkpoint(both / f"{name}-{world}" / "checkpoints" / "last.safetensors") for world in (1, 2))
+    assert one.state["position"]["step"] == two.state["position"]["step"] >= 6
+    assert (one.state["processes"], two.state["processes"]) == (1, 2)
+    for weight in one.weights:
+        torch.testing.assert_close(two.weights[weight], one.weights[weight], rtol=0, atol=2e-5)
+    for moment in one.optimizer:
+        torch.testing.assert_close(two.optimizer[moment], one.optimizer[moment], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_two_processes_record_what_one_does(both, name):
+    one, two = (read_records(both / f"{name}-{world}" / "metrics.jsonl") for world in (1, 2))
+    assert len(one) == len(two)
+    for alone, together in zip(one, two, strict=True):
+        assert alone.keys() == together.keys()
+        for key in ("loss", "gradient_norm", "train_loss"):
+            if key in alone:
+                assert together[key] == pytest.approx(alone[key], rel=1e-4)
+        if alone["kind"] == "epoch":
+            assert together["sentences"] == alone["sentences"] == 7
+
+
+def test_every_sentence_is_translated_once(both):
+    one, two = (json.loads((both / f"translations-{world}.json").read_text()) for world in (1, 2))
+    assert two["tokens"] == one["tokens"]
+    assert len(two["tokens"]) == 9
+    first, second = two["parts"]
+    assert sorted(first + second) == [1, 2, 3, 5, 6, 7], "those that are not empty"
+    assert len(first) == len(second) == 3
+
+
+def test_the_same_command_works_under_torchrun(both, tmp_path):
+    (tmp_path / "train.toml").write_text((both / "ce-1" / "config.toml").read_text())
+    words = ["train", "--config", tmp_path / "train.toml", "--optimizer-epochs", "1", "--output", tmp_path / "run"]
+    done = torchrun("-m", "bleugrad", *words)
+    assert "2 x cpu" in done.stdout
+    assert done.stdout.count("epoch 1:") == 1, "only one process speaks"
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["status"] == "finished"

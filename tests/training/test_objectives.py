@@ -1,0 +1,158 @@
+"""Objectives: equal to the losses they name, for every feeding, with a gradient for every parameter."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import bleugrad
+from bleugrad.data.batches import BatchPlan
+from bleugrad.data.encoding import EncodedSplit
+from bleugrad.data.vocabulary import EOS
+from bleugrad.errors import UsageError
+from bleugrad.models.attention_lstm import AttentionLSTM
+from bleugrad.models.config import ModelConfig
+from bleugrad.models.feeding import feed
+from bleugrad.training.config import OWN_TOKENS, ObjectiveConfig
+from bleugrad.training.objectives import build_objective
+
+SOURCES = [[4, 5, 6], [7, 8], [9, 9, 9, 9], [5]]
+TARGETS = [[4, 5], [6, 7, 8], [9, 4, 4, 4], [4]]
+NAMES = ("ce", "bound", "exact", "reinforce", "mrt", "unbiased")
+FEEDINGS = ("reference", "greedy", "sample", "mixture", "gumbel")
+
+
+def make_batch(rows=(0, 1, 2, 3), several=False):
+    references = [[target, target[::-1]] if several else [target] for target in TARGETS]
+    return BatchPlan(EncodedSplit(SOURCES, TARGETS, references)).collate(rows)
+
+
+@pytest.fixture
+def model(seed):
+    return AttentionLSTM(ModelConfig(embedding=8, hidden=8, dropout=0.3, initial_range=0.5), 12, 12)
+
+
+def possible(name, feeding):
+    return name != "ce" or feeding not in OWN_TOKENS
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.5])
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize(
+    ("name", "feeding"), [(name, feeding) for name in NAMES for feeding in FEEDINGS if possible(name, feeding)]
+)
+def test_every_parameter_has_a_gradient_and_an_empty_batch_has_none(model, name, feeding, several, weight):
+    config = ObjectiveConfig(name=name, feeding=feeding, cross_entropy_weight=weight, samples=3)
+    objective = build_objective(model, config)
+    loss = objective(make_batch(several=several), 0.5)
+    assert loss.shape == ()
+    assert loss.isfinite()
+    loss.backward()
+    for parameter_name, parameter in model.named_parameters():
+        assert parameter.grad.isfinite().all(), parameter_name
+        assert parameter.grad.any(), parameter_name
+    model.zero_grad()
+    objective(make_batch((), several=several), 0.5).backward()
+    for parameter_name, parameter in model.named_parameters():
+        assert parameter.grad is not None, f"{parameter_name}: a process would wait for its gradient for ever"
+        assert not parameter.grad.any()
+
+
+def test_cross_entropy_of_own_tokens_is_refused():
+    with pytest.raises(UsageError, match="feeding is 'sample', and cross-entropy needs the reference's tokens"):
+        ObjectiveConfig(feeding="sample")
+
+
+def test_cross_entropy_is_the_mean_over_tokens(model):
+    model.eval()
+    batch = make_batch()
+    logits = model(batch.source, batch.source_lengths, batch.inputs())
+    expected = F.cross_entropy(logits.flatten(0, 1), batch.labels.flatten(), ignore_index=-100)
+    torch.testing.assert_close(build_objective(model, ObjectiveConfig())(batch), expected)
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("level", ["corpus", "sentence"])
+@pytest.mark.parametrize("name", ["bound", "exact"])
+def test_fed_the_reference_the_end_of_a_sentence_counts_as_a_word(model, name, level, several):
+    model.eval()
+    batch = make_batch(several=several)
+    logits = model(batch.source, batch.source_lengths, batch.inputs())
+    references = [[[*target, EOS]] + [[*target[::-1], EOS]] * several for target in TARGETS]
+    loss = bleugrad.ExpectedBLEULoss(name, level=level, smoothing=0.5, cross_entropy_weight=0.25)
+    expected = loss(logits, batch.labels, references=references)
+    config = ObjectiveConfig(name=name, level=level, smoothing=0.5, cross_entropy_weight=0.25)
+    torch.testing.assert_close(build_objective(model, config)(batch), expected)
+
+
+@pytest.mark.parametrize("feeding", OWN_TOKENS)
+def test_fed_its_own_tokens_the_length_is_random(model, feeding):
+    model.eval()
+    batch = make_batch()
+    config = ObjectiveConfig(name="exact", feeding=feeding, length_factor=1.5, length_extra=2, cross_entropy_weight=2.0)
+    torch.manual_seed(3)
+    found = build_objective(model, config)(batch)
+    torch.manual_seed(3)
+    memory = model.encode(batch.source, batch.source_lengths)
+    fed = feed(model, memory, batch.inputs(), feeding, steps=10)  # 1.5 times the 5 positions of the longest label, + 2
+    expected = bleugrad.ExpectedBLEULoss(eos_id=EOS)(fed.logits, references=TARGETS, mask=fed.mask)
+    added = 2.0 * build_objective(model, ObjectiveConfig())(batch)
+    torch.testing.assert_close(found, expected + added)
+
+
+def cut(fed):
+    """What the decoder said before its EOS."""
+    return [
+        [token for token, valid in zip(*row, strict=True) if valid and token != EOS]
+        for row in zip(fed.tokens.tolist(), fed.mask.tolist(), strict=True)
+    ]
+
+
+@pytest.mark.parametrize("baseline", ["none", "leave-one-out", "greedy"])
+def test_reinforce_rewards_the_sequences_the_decoder_sampled(model, baseline):
+    model.eval()
+    batch = make_batch()
+    config = ObjectiveConfig(name="reinforce", feeding="sample", samples=3, baseline=baseline)
+    torch.manual_seed(3)
+    loss = build_objective(model, config)(batch)
+    loss.backward()
+    found = model.output.weight.grad.clone()
+    torch.manual_seed(3)
+    memory = model.encode(batch.source, batch.source_lengths)
+    fed = feed(model, memory, batch.inputs().repeat_interleave(3, 0), "sample", steps=9)
+    sequences = cut(fed)
+    references = [target for target in TARGETS for _ in range(3)]
+    rewards = bleugrad.bleu(sequences, references, smoothing=1.0, level="sentence").value.view(4, 3)
+    torch.testing.assert_close(loss.double(), 1 - rewards.double().mean())
+    greedy = cut(feed(model, memory, batch.inputs(), "greedy", steps=9))
+    baselines = {
+        "none": torch.zeros(4, 3),
+        "leave-one-out": (rewards.sum(1, keepdim=True) - rewards) / 2,
+        "greedy": bleugrad.bleu(greedy, TARGETS, smoothing=1.0, level="sentence").value[:, None],
+    }
+    log_probs = fed.logits.log_softmax(-1).gather(2, fed.tokens[:, :, None])[:, :, 0]
+    of_sequences = torch.where(fed.mask, log_probs, 0).sum(1).view(4, 3)
+    model.zero_grad()
+    (-(rewards - baselines[baseline]).float() * of_sequences).mean().backward()
+    torch.testing.assert_close(found, model.output.weight.grad)
+
+
+def test_words_are_counted_where_subwords_are_asked_to(model):
+    model.eval()
+    batch = make_batch()
+    starts = torch.arange(12) % 3 != 1
+    config = ObjectiveConfig(name="exact", units="words")
+    logits = model(batch.source, batch.source_lengths, batch.inputs())
+    expected = bleugrad.ExpectedBLEULoss(word_start=starts)(logits, batch.labels)
+    torch.testing.assert_close(build_objective(model, config, word_start=starts)(batch), expected)
+    tokens = build_objective(model, ObjectiveConfig(name="exact"), word_start=starts)(batch)
+    assert tokens != expected
+
+
+def test_a_mixture_feeds_what_the_schedule_says(model):
+    model.eval()
+    batch = make_batch()
+    mixture = build_objective(model, ObjectiveConfig(feeding="mixture"))
+    reference = build_objective(model, ObjectiveConfig())(batch)
+    torch.testing.assert_close(mixture(batch, 0.0), reference)
+    torch.manual_seed(0)
+    assert (mixture(batch, 1.0) - reference).abs() > 1e-4
