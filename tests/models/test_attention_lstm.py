@@ -87,6 +87,17 @@ def test_steps_equal_teacher_forcing(build, source, inputs, layers):
     torch.testing.assert_close(torch.stack(hidden, 1), model.decode(memory, inputs), rtol=1e-12, atol=1e-12)
 
 
+def test_rows_go_on_from_their_origins(build, source):
+    model = build((1, 2))
+    memory = model.encode(*source)
+    _, state = model.step(memory, memory.state, torch.tensor([4, 5, 6]))
+    origins, tokens = torch.tensor([0, 0, 1, 1, 2, 2]), torch.tensor([7, 8, 7, 7, 9, 8])
+    found, after = model.step(memory, state, tokens, origins=origins)
+    expected, other = model.step(memory, state.select(origins), tokens)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(after.cell, other.cell, rtol=1e-12, atol=1e-12)
+
+
 def test_several_rows_a_sentence_read_its_memory(build, source):
     model = build()
     memory = model.encode(*source)

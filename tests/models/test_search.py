@@ -97,9 +97,9 @@ def test_finished_sentences_leave_the_batch(build, source):
         rows.append(len(hidden))
         return project(hidden)
 
-    def watched_step(memory, state, tokens):
+    def watched_step(memory, state, tokens, origins=None):
         sentences.append(len(memory))
-        return step(memory, state, tokens)
+        return step(memory, state, tokens, origins=origins)
 
     model.project, model.step = watched, watched_step
     greedy(model, *source, maximum=torch.tensor([0, 2, 4]), minimum=0)

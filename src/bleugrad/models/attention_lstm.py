@@ -90,7 +90,12 @@ class AttentionLSTM(nn.Module):
         return torch.stack(hidden, 1) if hidden else token_gates.new_zeros(rows, 0, self.config.hidden)
 
     def step(
-        self, memory: Memory, state: DecoderState, tokens: Tensor, noise: StepNoise | None = None
+        self,
+        memory: Memory,
+        state: DecoderState,
+        tokens: Tensor,
+        noise: StepNoise | None = None,
+        origins: Tensor | None = None,
     ) -> tuple[Tensor, DecoderState]:
         """One step of decoding, without dropout unless its noise is given.
 
@@ -99,11 +104,18 @@ class AttentionLSTM(nn.Module):
             state: of B rows, a multiple of n: the hypotheses of a sentence side by side.
             tokens: (B,), the token before.
             noise: of dropout.
+            origins: (B,), the row of the state that each row goes on from, when that is not its own; the state may then
+                have any number of rows, and each is computed with once.
 
         Returns:
             (B, H) for :meth:`project`, and the state after.
         """
-        return self.step_embedded(memory, state, self.target_embedding(tokens), noise)
+        if noise is not None and noise.tokens is not None:
+            return self.step_embedded(memory, state, self.target_embedding(tokens), noise)
+        distinct, places = tokens.unique(return_inverse=True)
+        gates = self.decoder.token_gates(self.target_embedding(distinct)).index_select(0, places)
+        after = self.decoder.step(memory, state, gates, origins=origins)
+        return after.attentional, after
 
     def step_embedded(
         self, memory: Memory, state: DecoderState, embedded: Tensor, noise: StepNoise | None = None

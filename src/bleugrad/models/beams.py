@@ -19,7 +19,8 @@ class Beams:
     Attributes:
         sentences: (n,), which sentence of the batch each is.
         memory: of the n sentences.
-        state: of their n * W rows.
+        state: of the hypotheses they go on from.
+        origins: (n * W,), the row of the state each hypothesis goes on from.
         tokens: (n, W, 1 + length), BOS first.
         log_probs: (n, W), -inf where there is no hypothesis.
         limits: (n,), most tokens.
@@ -29,6 +30,7 @@ class Beams:
     sentences: Tensor
     memory: Memory
     state: DecoderState
+    origins: Tensor
     tokens: Tensor
     log_probs: Tensor
     limits: Tensor
@@ -45,7 +47,8 @@ class Beams:
         tokens = torch.full((number, 1, 1), BOS, device=device)
         log_probs = torch.zeros(number, 1, device=device)
         sentences = torch.arange(number, device=device)
-        return cls(sentences, memory, memory.state, tokens, log_probs, limits, torch.full_like(sentences, width))
+        places = torch.full_like(sentences, width)
+        return cls(sentences, memory, memory.state, sentences, tokens, log_probs, limits, places)
 
     def running(self) -> "Beams":
         """Without sentences that have no running hypothesis."""
@@ -53,12 +56,11 @@ class Beams:
         if bool(runs.all()):
             return self
         rows = runs.nonzero()[:, 0]
-        width = self.tokens.shape[1]
-        state_rows = (rows[:, None] * width + torch.arange(width, device=rows.device)).view(-1)
         return Beams(
             self.sentences[rows],
             self.memory.select(rows),
-            self.state.select(state_rows),
+            self.state,
+            self.origins.view(len(self), -1)[rows].view(-1),
             self.tokens[rows],
             self.log_probs[rows],
             self.limits[rows],
@@ -89,7 +91,7 @@ def extend(
     history = beams.tokens.gather(1, parents[:, :, None].expand(-1, -1, filled))
     rows = (parents + torch.arange(number, device=parents.device)[:, None] * before).view(-1)
     tokens = torch.cat([history, tokens[:, :, None]], 2)
-    after = Beams(beams.sentences, beams.memory, state.select(rows), tokens, log_probs[:, :most], beams.limits, places)
+    after = Beams(beams.sentences, beams.memory, state, rows, tokens, log_probs[:, :most], beams.limits, places)
     return after.running()
 
 
@@ -99,7 +101,9 @@ def _continuations(model: AttentionLSTM, beams: Beams, rules: Rules) -> tuple[Te
     A place without a hypothesis costs no projection; its continuations are -inf.
     """
     number, width, filled = beams.tokens.shape
-    hidden, state = model.step(beams.memory, beams.state, beams.tokens[:, :, -1].reshape(-1))
+    kept, origins = beams.origins.unique(return_inverse=True)
+    last = beams.tokens[:, :, -1].reshape(-1)
+    hidden, state = model.step(beams.memory, beams.state.select(kept), last, origins=origins)
     before = beams.log_probs.reshape(-1)
     rows = (before > -torch.inf).nonzero()[:, 0]
     projected = hidden if len(rows) == len(hidden) else hidden[rows]

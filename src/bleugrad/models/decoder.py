@@ -45,24 +45,37 @@ class Decoder(nn.Module):
         bias = torch.zeros_like(mask, dtype=keys.dtype).masked_fill_(~mask, torch.finfo(keys.dtype).min)
         return Memory(keys, values, bias[:, None], state)
 
-    def step(self, memory: Memory, state: DecoderState, token_gates: Tensor, noise: Tensor | None) -> DecoderState:
+    def step(
+        self,
+        memory: Memory,
+        state: DecoderState,
+        token_gates: Tensor,
+        noise: Tensor | None = None,
+        origins: Tensor | None = None,
+    ) -> DecoderState:
         """The state after a step; its ``attentional`` is what the output projection reads.
 
         Args:
             memory: of n sentences.
-            state: of rows B, a multiple of n: the hypotheses of each sentence side by side.
+            state: of B rows, a multiple of n: the hypotheses of each sentence side by side.
             token_gates: (B, 4H), what the token before adds to the gates of the first layer.
             noise: (layers, B, H) factors of dropout, of what the layers above read and of the attentional vector.
+            origins: (B,), the row of the state that each row goes on from; None where that is its own. What a row of
+                the state adds to the gates is computed once for all that go on from it.
         """
-        hidden, cell = [], []
-        below = state.attentional
+        fed = self.feeding_gates(torch.cat([state.attentional, state.hidden[0]], -1))
+        if origins is not None:
+            fed, state = fed.index_select(0, origins), state.select(origins)
+        gates = token_gates + fed
+        hidden: list[Tensor] = []
+        cell: list[Tensor] = []
         for layer in range(self.layers):
-            joined = torch.cat([below, state.hidden[layer]], -1)
-            gates = token_gates + self.feeding_gates(joined) if layer == 0 else self.upper_gates[layer - 1](joined)
+            if layer > 0:
+                below = hidden[-1] if noise is None else hidden[-1] * noise[layer - 1]
+                gates = self.upper_gates[layer - 1](torch.cat([below, state.hidden[layer]], -1))
             new_hidden, new_cell = _lstm_cell(gates, state.cell[layer])
             hidden.append(new_hidden)
             cell.append(new_cell)
-            below = new_hidden if noise is None else new_hidden * noise[layer]
         attentional = self._attend(memory, hidden[-1])
         if noise is not None:
             attentional = attentional * noise[-1]

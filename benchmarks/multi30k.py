@@ -1,0 +1,78 @@
+"""The multi30k preset for benchmarks: its settings, encoded text and a new model."""
+
+import argparse
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from bleugrad.data.batches import Batch, BatchPlan
+from bleugrad.data.encoding import build_vocabularies, encode_split
+from bleugrad.data.preparation import prepare
+from bleugrad.errors import FailureError
+from bleugrad.models.attention_lstm import AttentionLSTM
+from bleugrad.training.config import ObjectiveConfig, TrainConfig
+from bleugrad.training.objectives import build_objective
+from bleugrad.training.presets import configured, preset
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The preset, with the built-in corpus in the place of Multi30k where that is absent."""
+
+    config: TrainConfig
+    train: BatchPlan
+    test: BatchPlan
+    model: AttentionLSTM
+    note: str
+
+
+def add_data_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--data", default="", help="folder that holds multi30k (default $BLEUGRAD_DATA or the cache)")
+
+
+def load(directory: str) -> Setting:
+    given = {"data": {"directory": directory}}
+    config, note = configured(preset("multi30k"), None, given), "Multi30k"
+    try:
+        corpus = prepare(config.data)
+    except FailureError as error:
+        config = configured(preset("multi30k"), None, {"data": {"corpus": "builtin", "builtin_test": 1000}})
+        corpus, note = prepare(config.data), "the built-in corpus, not Multi30k: its vocabulary is far smaller"
+        print(f"{error}\nmeasuring on {note}")
+    source, target = build_vocabularies(corpus, config.data)
+    plans = [BatchPlan(encode_split(split, source, target), size=64) for split in (corpus.train, corpus.test)]
+    torch.manual_seed(0)
+    return Setting(config, plans[0], plans[1], AttentionLSTM(config.model, len(source), len(target)), note)
+
+
+def step(setting: Setting, objective: ObjectiveConfig, optimizer: torch.optim.Optimizer) -> Callable[[Batch], float]:
+    """A step as the trainer takes it: forward, backward, clipping, Adam."""
+    loss_of = build_objective(setting.model, objective)
+    parameters = list(setting.model.parameters())
+
+    def run(batch: Batch) -> float:
+        loss = loss_of(batch)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(parameters, setting.config.optimizer.clip)
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.item()
+
+    return run
+
+
+def train_shortly(setting: Setting, steps: int, learning_rate: float = 2e-3) -> float:
+    """Cross-entropy for some steps, so that translations end where sentences do; returns the last losses' mean."""
+    optimizer = torch.optim.Adam(setting.model.parameters(), learning_rate, fused=True)
+    run = step(setting, ObjectiveConfig(name="ce"), optimizer)
+    setting.model.train()
+    losses: list[float] = []
+    began = time.perf_counter()
+    batches = (indices for epoch in range(1000) for indices in setting.train.epoch(epoch))
+    for number, indices in zip(range(1, steps + 1), batches, strict=False):
+        losses.append(run(setting.train.collate(indices)))
+        if number % 100 == 0:
+            print(f"training: step {number}, loss {losses[-1]:.2f}, {time.perf_counter() - began:.0f} s", flush=True)
+    return sum(losses[-20:]) / max(len(losses[-20:]), 1)

@@ -1,0 +1,186 @@
+"""Tokens a second of training at the multi30k preset, by objective, beside its bare matrix multiplications.
+
+    python benchmarks/training.py --data ../shared/data
+    python benchmarks/training.py --output results/training
+
+A step is what the trainer does: forward, backward, clipping, Adam. "bare" multiplies matrices of the shapes the model
+needs, forward and backward, into memory that is there already: one product for all steps where the model can have one
+(embeddings, attention keys, output projection, gradients of weights), one a step in the recurrences, only the rows that
+padding leaves. Candidates take turns in one process, each batch's best of several rounds counts, and the batches are
+summed.
+"""
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from multi30k import Setting, add_data_option, load, step, train_shortly
+from timing import best_times, machine
+from torch import Tensor
+from torch.nn.utils.rnn import pack_padded_sequence
+
+from bleugrad.data.batches import Batch
+from bleugrad.training.config import ObjectiveConfig
+
+OBJECTIVES = {
+    "ce": ObjectiveConfig(name="ce"),
+    "bound": ObjectiveConfig(name="bound"),
+    "exact": ObjectiveConfig(name="exact"),
+    "reinforce": ObjectiveConfig(name="reinforce"),
+    "reinforce, own tokens": ObjectiveConfig(name="reinforce", feeding="sample"),
+}
+Call = Callable[[], None]
+
+
+def products(rows: list[int], inside: int, outside: int) -> Call:
+    """Products of a linear map applied to so many rows at each step, and of its gradients.
+
+    The gradient of the weights is one product over all steps.
+    """
+    weight, gradient = torch.randn(outside, inside), torch.empty(outside, inside)
+    read, written = torch.randn(sum(rows), inside), torch.randn(sum(rows), outside)
+    result, passed = torch.empty_like(written), torch.empty_like(read)
+    parts = [tuple(each.split(rows)) for each in (read, written, result, passed)]
+
+    def run() -> None:
+        for before, after, out, back in zip(*parts, strict=True):
+            torch.mm(before, weight.t(), out=out)
+            torch.mm(after, weight, out=back)
+        torch.mm(written.t(), read, out=gradient)
+
+    return run
+
+
+def attention_products(rows: int, source: int, steps: int, hidden: int) -> Call:
+    """Scores and contexts of each step, and the gradients of queries and weights; those of keys and values at once."""
+    keys, values = torch.randn(rows, source, hidden), torch.randn(rows, source, hidden)
+    queries, weights = torch.randn(steps, rows, 1, hidden), torch.randn(steps, rows, 1, source)
+    scores, contexts = torch.empty_like(weights), torch.empty_like(queries)
+    joined_queries, joined_weights = torch.randn(rows, steps, hidden), torch.randn(rows, source, steps)
+    gradient = torch.empty_like(keys)
+
+    def run() -> None:
+        for t in range(steps):
+            for _ in range(2):  # forward, and backward with queries and weights in each other's place
+                torch.bmm(queries[t], keys.transpose(1, 2), out=scores[t])
+                torch.bmm(weights[t], values, out=contexts[t])
+        for _ in range(2):
+            torch.bmm(joined_weights, joined_queries, out=gradient)
+
+    return run
+
+
+def bare(setting: Setting, batch: Batch) -> Call:
+    """All matrix multiplications of a step of cross-entropy on a batch (one layer each way, as in the preset)."""
+    width, hidden, size = setting.config.model.embedding, setting.config.model.hidden, setting.model.target_size
+    rows, steps = batch.labels.shape
+    source = batch.source.shape[1]
+    packed = pack_padded_sequence(batch.source, batch.source_lengths, True, False).batch_sizes.tolist()
+    calls = [
+        *(products([sum(packed)], width, 4 * hidden) for _ in range(2)),
+        *(products(packed, hidden, 4 * hidden) for _ in range(2)),
+        *(products([rows * source], 2 * hidden, hidden) for _ in range(2)),
+        products([rows], 2 * hidden, hidden),
+        products([rows * steps], width, 4 * hidden),
+        products([rows] * steps, 2 * hidden, 4 * hidden),
+        attention_products(rows, source, steps, hidden),
+        products([rows] * steps, hidden, hidden),
+        products([rows * steps], hidden, size),
+    ]
+
+    def run() -> None:
+        for call in calls:
+            call()
+
+    return run
+
+
+def measure(setting: Setting, batches: list[Batch], threads: int, rounds: int) -> dict[str, object]:
+    torch.set_num_threads(threads)
+    setting.model.train()
+    totals: dict[str, float] = {}
+    for batch in batches:
+        # a learning rate of 0: every objective sees the same model, and Adam costs what it costs
+        optimizer = torch.optim.Adam(setting.model.parameters(), 0.0, fused=True)
+        candidates: dict[str, Call] = {"bare": bare(setting, batch)}
+        for name, objective in OBJECTIVES.items():
+            run = step(setting, objective, optimizer)
+            candidates[name] = lambda run=run, batch=batch: run(batch)  # type: ignore[misc]
+        for name, seconds in best_times(candidates, rounds, warmup=0, steady=True).items():
+            totals[name] = totals.get(name, 0.0) + seconds
+    tokens = sum(batch.tokens for batch in batches)
+    milliseconds = {name: round(1000 * seconds / len(batches), 2) for name, seconds in totals.items()}
+    speed = {name: round(tokens / seconds) for name, seconds in totals.items() if name != "bare"}
+    row = {"threads": threads, "milliseconds": milliseconds, "target_tokens_a_second": speed}
+    print(table([row]), flush=True)
+    return row
+
+
+def table(rows: list[dict]) -> str:
+    lines = [
+        "| threads | objective | step, ms | target tokens a second | of ce | of bare products |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        times = row["milliseconds"]
+        for name, value in times.items():
+            speed = row["target_tokens_a_second"].get(name)
+            ratios = f"{value / times['ce']:.2f} | {value / times['bare']:.2f}"
+            shown = "" if speed is None else f"{speed:,}"
+            lines.append(f"| {row['threads']} | {name} | {value:.1f} | {shown} | {ratios} |")
+    return "\n".join(lines)
+
+
+def summary(record: dict) -> str:
+    described = ", ".join(f"{key} {value}" for key, value in record["machine"].items())
+    return (
+        f"{table(record['times'])}\n\nOn {record['corpus']}, {record['batches']} batches of 64 sentences, "
+        f"{record['shape']}; best of {record['rounds']} rounds, candidates in turn. Measured on {described}.\n"
+    )
+
+
+def shape(setting: Setting, batches: list[Batch]) -> str:
+    """Sizes in words."""
+
+    def mean(tensors: list[Tensor]) -> float:
+        return sum(tensor.shape[1] for tensor in tensors) / len(tensors)
+
+    lengths = (
+        f"{mean([b.source for b in batches]):.1f} and {mean([b.labels for b in batches]):.1f} tokens long on average"
+    )
+    return f"source and target {lengths}, vocabularies of {setting.model.source_size} and {setting.model.target_size}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_data_option(parser)
+    parser.add_argument("--rounds", type=int, default=5, help="turns of each candidate on each batch (default 5)")
+    parser.add_argument("--batches", type=int, default=6, help="batches, drawn as training draws them (default 6)")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="measure with each (default 1 2)")
+    parser.add_argument("--train-steps", type=int, default=100, help="of cross-entropy before (default 100)")
+    parser.add_argument("--output", type=Path, help="directory for training.json and summary.md")
+    arguments = parser.parse_args()
+
+    setting = load(arguments.data)
+    train_shortly(setting, arguments.train_steps)
+    batches = [setting.train.collate(indices) for indices in setting.train.epoch(1)[: arguments.batches]]
+    print(shape(setting, batches))
+    times = [measure(setting, batches, threads, arguments.rounds) for threads in arguments.threads]
+    record = {
+        "machine": machine(),
+        "corpus": setting.note,
+        "rounds": arguments.rounds,
+        "batches": len(batches),
+        "shape": shape(setting, batches),
+        "times": times,
+    }
+    if arguments.output:
+        arguments.output.mkdir(parents=True, exist_ok=True)
+        (arguments.output / "training.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        (arguments.output / "summary.md").write_text(summary(record), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
