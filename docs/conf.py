@@ -1,32 +1,39 @@
 """Configuration of the documentation."""
 
 import sys
-from importlib.metadata import version as installed_version
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
+import bleugrad
+
 project = "bleugrad"
 author = "bleugrad contributors"
 copyright = "2026, bleugrad contributors"
-version = release = installed_version("bleugrad")
+version = release = bleugrad.__version__
 
 extensions = [
+    "diagram",
+    "generated",
     "mathml",
+    "named_tests",
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
 ]
 exclude_patterns = ["_ext"]
 
-myst_enable_extensions = ["amsmath", "dollarmath"]
+myst_enable_extensions = ["amsmath", "colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 
 html_theme = "furo"
 html_title = f"bleugrad {release}"
 html_math_renderer = "mathml"
 html_static_path = ["_static"]
-html_css_files = ["mathml.css"]
+html_css_files = ["mathml.css", "pages.css"]
+html_show_sourcelink = False
+html_copy_source = False
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
@@ -34,6 +41,7 @@ autodoc_typehints_description_target = "documented"
 
 # The names of other projects: linking to them would need the network.
 nitpick_ignore_regex = [
-    (r"py:.*", r"(torch|numpy|collections|typing)\..*"),
+    (r"py:.*", r"(torch|numpy|collections|typing|transformers|trl|datasets|os|pathlib)\..*"),
     (r"py:.*", r"Tensor|ProcessGroup|optional"),
+    (r"py:class", r"bleugrad\.(models|training)\..*"),  # parts of a trained system that nobody has to name
 ]

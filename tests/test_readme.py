@@ -1,21 +1,33 @@
-"""The README's example prints what the README says."""
+"""The README's example is the one of ``make reproduce`` and of the first page, and its results are those of today."""
 
-import re
-import subprocess
+import importlib
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+import pytest
 
-
-def test_the_example_prints_what_the_readme_shows():
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    code, shown = re.search(r"```python\n(.*?)```\n\n```text\n(.*?)```", readme, re.S).groups()
-    ran = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout == shown
+from tests.pages import PAGES, ROOT, blocks
 
 
 def test_the_example_is_the_program_that_make_reproduce_runs():
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    code = re.search(r"```python\n(.*?)```", readme, re.S).group(1)
-    assert (ROOT / "examples" / "first_loss.py").read_text(encoding="utf-8").endswith(code)
+    example = blocks("README.md", "python")[0]
+    assert (ROOT / "examples" / "first_loss.py").read_text(encoding="utf-8").endswith(example.text)
+
+
+def test_the_first_page_has_the_same_example():
+    ours, theirs = blocks("README.md", "python")[0], blocks("docs/index.md", "python")[0]
+    assert (ours.text, ours.printed) == (theirs.text, theirs.printed)
+
+
+@pytest.fixture
+def updated(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield importlib.import_module("readme").updated
+    for name in ("readme", "measured", "translation"):
+        sys.modules.pop(name, None)
+
+
+def test_the_results_are_those_of_results(updated):
+    readme = PAGES["README.md"].read_text(encoding="utf-8")
+    assert updated(readme) == readme, "results/ has changed: run `python docs/readme.py`"
+    assert updated(readme.replace(" times | [estimators]", " times more | [estimators]")) == readme

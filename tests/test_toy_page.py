@@ -1,4 +1,4 @@
-"""The numbers of docs/toy.md are those of the run in results/toy."""
+"""What docs/toy.md says holds of the run in results/toy; its numbers are read from there when the page is built."""
 
 from pathlib import Path
 
@@ -6,8 +6,6 @@ import pytest
 
 from bleugrad.configuration.loading import load
 from bleugrad.experiments.toy.config import ToyConfig
-from bleugrad.reports.page import shown
-from bleugrad.reports.toy_tables import curve_table, repeat_table
 from bleugrad.runs.directory import read_run
 
 ROOT = Path(__file__).parents[1]
@@ -18,15 +16,6 @@ RESULTS = ROOT / "results" / "toy"
 @pytest.fixture(scope="module")
 def run():
     return read_run(RESULTS)
-
-
-@pytest.mark.parametrize("table", [curve_table, repeat_table])
-def test_the_tables_are_those_of_the_run(run, table):
-    page = PAGE.read_text(encoding="utf-8")
-    header, rows, _ = table(run)
-    for row in [header, *rows]:
-        line = "| " + " | ".join(map(shown, row)) + " |"
-        assert line.replace("|  |", "| |") in page
 
 
 def test_the_run_is_finished_and_made_with_the_defaults(run):

@@ -1,0 +1,104 @@
+"""The translation results: every results/NAME/summary.json that ``bleugrad reproduce`` wrote, as tables.
+
+Where there is none yet, the text says which command makes one.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from measured import RESULTS, markdown
+
+STUDY = "reproduce"
+NONE_YET = """No run of the protocol is kept in `results/` yet. `bleugrad reproduce` carries it out: cross-entropy
+first, then each objective from the best weights, with as many tries of the learning rate for each, several seeds,
+greedy and beam search. Its summary appears here once it is kept as `results/NAME`.
+"""
+
+Summary = dict[str, Any]
+
+
+def kept(results: Path = RESULTS) -> dict[str, Summary]:
+    """Summaries by the name of their folder."""
+    found = {}
+    for path in sorted(results.glob("*/summary.json")):
+        about = path.with_name("run.json")
+        if about.exists() and json.loads(about.read_text(encoding="utf-8")).get("study") == STUDY:
+            found[path.parent.name] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def points(value: float) -> str:
+    """BLEU as people read it."""
+    return f"{100 * value:.2f}"
+
+
+def score(system: Summary) -> str:
+    """Mean and spread over seeds."""
+    spread = "" if system["std"] is None else f" ± {points(system['std'])}"
+    return points(system["mean"]) + spread
+
+
+def against(scores: Summary, label: str, other: str = "ce") -> str:
+    """Difference from another system over the same seeds, with the p-value of the paired t-test."""
+    for pair in scores["pairs"]:
+        if {pair["one"], pair["other"]} == {label, other}:
+            sign = 1 if pair["one"] == label else -1
+            p = "" if pair.get("p") is None else f" (p = {pair['p']:.2g})"
+            if pair.get("equal"):
+                return "equal output"
+            return f"{100 * sign * pair['difference']:+.2f}{p}"
+    return ""
+
+
+def table(summary: Summary) -> str:
+    """Test BLEU of every system and search; the best is bold where tests support it."""
+    searches = summary["searches"]
+    header = ["", *(f"{search}{more}" for search in searches for more in (", BLEU", ", against CE"))]
+    rows = []
+    for label, title in summary["titles"].items():
+        row = [title]
+        for search in searches:
+            scores = summary["scores"][search]
+            shown = score(scores["systems"][label])
+            row += [f"**{shown}**" if scores["best"] == label else shown, against(scores, label)]
+        rows.append(row)
+    return markdown(header, rows)
+
+
+def caption(name: str, summary: Summary) -> str:
+    """How many, and by which signature."""
+    return (
+        f"Test BLEU of {summary['test_sentences']} sentences, mean ± standard deviation of {len(summary['seeds'])} "
+        "seeds; differences from cross-entropy trained on for as long, with the p-value of a paired t-test over seeds. "
+        f"`{summary['bleu_signature']}`. Everything else, learning rates tried, intervals and translations, is in "
+        f"`results/{name}`."
+    )
+
+
+def section(name: str, summary: Summary) -> str:
+    """One corpus."""
+    return f"**{name}**\n\n{table(summary)}\n{caption(name, summary)}\n"
+
+
+def results(found: dict[str, Summary] | None = None) -> str:
+    """All corpora, or what to do about there being none."""
+    found = kept() if found is None else found
+    return "\n".join(section(name, summary) for name, summary in found.items()) or NONE_YET
+
+
+def effect(found: dict[str, Summary] | None = None) -> str:
+    """What each objective brings over cross-entropy trained on for as long: a line a corpus and search."""
+    found = kept() if found is None else found
+    if not found:
+        return NONE_YET
+    titles = {label: title for summary in found.values() for label, title in summary["titles"].items()}
+    titles = {label: title for label, title in titles.items() if label not in ("base", "ce")}
+    rows = []
+    for name, summary in found.items():
+        for search in summary["searches"]:
+            scores = summary["scores"][search]
+            ce = scores["systems"].get("ce")
+            cells = [against(scores, label) if label in summary["titles"] else "" for label in titles]
+            rows.append([name, search, str(len(summary["seeds"])), score(ce) if ce else "", *cells])
+    return markdown(["results", "search", "seeds", "CE", *titles.values()], rows)

@@ -1,0 +1,136 @@
+"""What the pages take from results/ and from the source: numbers, tables, names of tests, folders, the picture."""
+
+import importlib
+import re
+import sys
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from tests.pages import PAGES, ROOT
+
+DOCS = ROOT / "docs"
+
+
+@pytest.fixture(autouse=True)
+def extensions(monkeypatch):
+    monkeypatch.syspath_prepend(DOCS / "_ext")
+    yield
+    for name in ("measured", "translation", "decisions", "named_tests"):
+        sys.modules.pop(name, None)
+
+
+def used(role):
+    """What the pages name with a role or a directive."""
+    content = "\n".join(page.read_text(encoding="utf-8") for page in PAGES.values())
+    pattern = rf"(?<!`)\{{{role}\}}`([^`\n]+)`" if role in ("measured", "test") else rf"\{{{role}\}} (\S+)"
+    return set(re.findall(pattern, content))
+
+
+def test_every_number_is_used_and_every_used_number_exists():
+    measured = importlib.import_module("measured")
+    importlib.import_module("decisions")
+    assert used("measured") == set(measured.NUMBERS)
+    assert used("measured-table") == set(measured.TABLES)
+
+
+def test_numbers_are_those_of_the_results():
+    """Against values read off the files by eye."""
+    measured = importlib.import_module("measured")
+    rows = measured.read("estimators/results.json")["cases"][0]["rows"]
+    gain = rows["REINFORCE, leave-one-out"]["per_sample"] / rows["unbiased, 1 sample"]["per_sample"]
+    assert measured.NUMBERS["unbiased-variance-gain"]().startswith(f"{gain:.2g} to ")
+    assert measured.digits(5178.0) == "5,200"
+    assert measured.digits(0.0123) == "0.012"
+    assert measured.span([3.0, 1.0, 2.0]) == "1 to 3"
+    for text in [number() for number in measured.NUMBERS.values()]:
+        assert re.search(r"\d", text)
+        assert "nan" not in text
+
+
+def test_tests_named_on_the_pages_exist():
+    named_tests = importlib.import_module("named_tests")
+    found = used("test")
+    assert len(found) > 30
+    assert not [name for name in found if not named_tests.exists(name)]
+    assert not named_tests.exists("tests/core/test_bound.py::test_nothing")
+    assert not named_tests.exists("tests/nothing.py::test_nothing")
+
+
+SUMMARY = {
+    "corpus": "made_up",
+    "test_sentences": 10,
+    "seeds": [1, 2],
+    "searches": ["greedy", "beam 5"],
+    "titles": {"base": "base", "ce": "CE", "exact": "exact"},
+    "bleu_signature": "nrefs:1|made:up",
+    "scores": {
+        search: {
+            "systems": {
+                "base": {"mean": 0.2, "std": 0.001, "interval": [0.1, 0.3]},
+                "ce": {"mean": 0.21, "std": 0.002, "interval": [0.1, 0.3]},
+                "exact": {"mean": 0.22, "std": None, "interval": [0.1, 0.3]},
+            },
+            "pairs": [
+                {"one": "ce", "other": "base", "difference": 0.01, "p": None, "smallest": None, "equal": False},
+                {"one": "exact", "other": "ce", "difference": 0.0123, "p": 0.031, "smallest": 0.01, "equal": False},
+            ],
+            "best": "exact" if search == "greedy" else None,
+        }
+        for search in ("greedy", "beam 5")
+    },
+}
+
+
+def test_translation_results_appear_once_they_are_kept(tmp_path):
+    translation = importlib.import_module("translation")
+    assert "bleugrad reproduce" in translation.results({})
+    assert "bleugrad reproduce" in translation.effect({})
+    shown = translation.results({"made-up": SUMMARY})
+    assert "**made-up**" in shown
+    assert "nrefs:1|made:up" in shown
+    assert "| exact | **22.00** | +1.23 (p = 0.031) | 22.00 | +1.23 (p = 0.031) |" in shown
+    assert "| CE | 21.00 ± 0.20 |  | 21.00 ± 0.20 |  |" in shown
+    assert "| made-up | greedy | 2 | 21.00 ± 0.20 | +1.23 (p = 0.031) |" in translation.effect({"made-up": SUMMARY})
+    assert translation.against(SUMMARY["scores"]["greedy"], "base") == "-1.00"
+
+
+def test_only_runs_of_the_protocol_are_translation_results(tmp_path):
+    translation = importlib.import_module("translation")
+    for name, study in (("toy", "toy"), ("tiny", "reproduce")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "summary.json").write_text('{"seeds": [1]}')
+        (tmp_path / name / "run.json").write_text(f'{{"study": "{study}"}}')
+    assert translation.kept(tmp_path) == {"tiny": {"seeds": [1]}}
+
+
+def test_the_diagram_names_every_folder_and_only_those():
+    drawing = ET.parse(DOCS / "_static" / "flow.svg").getroot()
+    named = {node.get("data-folder") for node in drawing.iter() if node.get("data-folder")}
+    assert all((ROOT / folder).exists() for folder in named)
+    packages = {path.parent.name for path in (ROOT / "src" / "bleugrad").glob("*/__init__.py")}
+    assert packages == {folder.rpartition("/")[2] for folder in named if (ROOT / folder).is_dir()}
+    for group in drawing.iter():
+        folder = group.get("data-folder")
+        if folder:
+            shown = next(node.text for node in group if node.get("class") == "folder")
+            assert shown == folder.rpartition("/")[2] + ("/" if (ROOT / folder).is_dir() else "")
+
+
+def test_the_page_of_the_flow_names_every_folder():
+    page = (DOCS / "flow.md").read_text(encoding="utf-8")
+    for package in (ROOT / "src" / "bleugrad").glob("*/__init__.py"):
+        assert f"`{package.parent.name}/`" in page
+
+
+def test_the_picture_shows_what_the_library_computes(monkeypatch):
+    monkeypatch.syspath_prepend(DOCS)
+    idea = importlib.import_module("idea")
+    kept = (DOCS / "_static" / "idea.svg").read_text(encoding="utf-8")
+    drawn = idea.draw(idea.INKS["idea.svg"])
+    sampled = r"20,000 samples say [\d.]+|<circle[^>]*>"  # draws may differ from one version of torch to the next
+    assert re.sub(sampled, "", kept) == re.sub(sampled, "", drawn)
+    low, high = map(float, re.search(r"([\d.]+) to ([\d.]+)</text>", kept).groups())
+    assert low < float(re.search(r"samples say ([\d.]+)", kept)[1]) < high
+    dark = (DOCS / "_static" / "idea-dark.svg").read_text(encoding="utf-8")
+    assert dark == kept.replace(idea.INKS["idea.svg"], idea.INKS["idea-dark.svg"])
