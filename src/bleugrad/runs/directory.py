@@ -64,7 +64,7 @@ class Run:
         try:
             self._write_status(status, seconds=round(time.monotonic() - self.began, 1), **reason)
         except OSError:
-            if True:  # otherwise what went wrong first is what must be said
+            if error is None:  # otherwise what went wrong first is what must be said
                 raise
 
     def _write_status(self, status: str, **more: Any) -> None:

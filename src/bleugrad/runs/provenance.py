@@ -5,7 +5,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import bleugrad
 
-PACKAGES = ("torch", "numpy", "matplotlib")
+PACKAGES = ("torch", "numpy", "matplotlib", "sacrebleu", "safetensors", "tokenizers", "lightning-fabric")
 
 
 def versions() -> dict[str, str]:

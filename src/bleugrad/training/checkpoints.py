@@ -128,8 +128,8 @@ def _checked_state(path: Path, metadata: Mapping[str, str] | None) -> dict[str, 
     header = json.loads(metadata[HEADER])
     if header["version"] != VERSION:
         raise FailureError(
-            f"{path} has format {header['version']}, and this version of bleugrad reads format {VERSION}; use the version "
-            "that wrote it; the file was left as it is"
+            f"{path} has format {header['version']}, and this version of bleugrad reads format {VERSION}; use the "
+            "version that wrote it; the file was left as it is"
         )
     state: dict[str, Any] = header["state"]
     return state

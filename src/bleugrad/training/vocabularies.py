@@ -55,7 +55,7 @@ def fingerprint(text: str) -> str:
 
     Example:
         >>> fingerprint("a")
-        '40f89e395b66'
+        '433911c6eb0d'
     """
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
 
