@@ -32,9 +32,10 @@ $(STAMP): pyproject.toml constraints.txt
 test: $(STAMP)  ## run the tests and the docstring examples (PYTEST_ARGS="-m 'not slow'" and the like)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 $(PYTEST_ARGS)
 
-reproduce: $(STAMP)  ## rerun the README's example, and the toy study into runs/toy
+reproduce: $(STAMP)  ## rerun the README's example, the toy study and the paper's protocol on a built-in corpus, into runs/
 	$(BIN)/python examples/first_loss.py
 	$(BIN)/bleugrad toy --output runs/toy --overwrite
+	$(BIN)/bleugrad reproduce --preset builtin --jobs 2 --output runs/paper
 
 lint: $(STAMP)  ## check style and formatting
 	$(BIN)/ruff check .

@@ -31,6 +31,7 @@ BELOW = {
     },
     "experiments": {"errors", "extras", "configuration", "runs", "core", "losses", "data", "models", "training"},
     "reports": {"errors", "extras", "configuration", "runs"},
+    "hf": {"extras", "core", "losses", "tokenizers"},
     "explanation": {"errors", "core", "losses", "reports", "data", "training"},
     "cli": {
         "explanation",

@@ -1,6 +1,6 @@
 """All subcommands, in the order ``bleugrad --help`` shows them. A new one is a module and a line here."""
 
-from bleugrad.cli import data, evaluate, explain, report, toy, train, translate, tune
+from bleugrad.cli import data, evaluate, explain, report, reproduce, toy, train, translate, tune
 from bleugrad.cli.command import Command
 
 COMMANDS: tuple[Command, ...] = (
@@ -9,6 +9,7 @@ COMMANDS: tuple[Command, ...] = (
     evaluate.COMMAND,
     translate.COMMAND,
     data.COMMAND,
+    reproduce.COMMAND,
     explain.COMMAND,
     toy.COMMAND,
     report.COMMAND,

@@ -28,6 +28,10 @@ def _writer(study: str) -> Callable[[Path], None]:
         from bleugrad.reports.toy import write_report
 
         return write_report
+    if study == "reproduce":
+        from bleugrad.reports.paper import write_report as write_paper_report
+
+        return write_paper_report
     raise FailureError(f"no report is known for the study {study!r}")
 
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from bleugrad.core.blocks import column_blocks
+from bleugrad.core.native.kernels import kernels_for
 from bleugrad.core.ngrams import Patterns
 from bleugrad.core.operators import outside_autocast, refuse_double_backward, save_inputs
 from bleugrad.core.windows import add_window_gradient, window_probabilities
@@ -51,6 +52,9 @@ def _bound_matches(
     clips: Tensor,
     spans: Optional[Tensor],
 ) -> Tensor:
+    kernels = kernels_for(unit_probs) if survival is None else None
+    if kernels is not None:
+        return kernels.bound(unit_probs, boundary, clips, spans)
     max_order = clips.shape[1]
     matches = unit_probs.new_zeros(max_order, unit_probs.shape[1])
     for first, last in column_blocks(unit_probs, max_order, BLOCK_ELEMENTS):
@@ -71,6 +75,10 @@ def _bound_matches_backward(
     clips: Tensor,
     spans: Optional[Tensor],
 ) -> tuple[Tensor, Tensor, Tensor]:
+    kernels = kernels_for(unit_probs) if survival is None else None
+    if kernels is not None:
+        found, of_boundary = kernels.bound_backward(grad, unit_probs, boundary, clips, spans)
+        return found, torch.zeros_like(of_boundary), of_boundary
     max_order = clips.shape[1]
     grad_units = torch.zeros_like(unit_probs)
     grad_survival = unit_probs.new_zeros(unit_probs.shape[:2])

@@ -3,7 +3,11 @@
 import torch
 from torch import Tensor
 
+from bleugrad.core.native.kernels import kernels_for
 from bleugrad.core.operators import keep_run, refuse_double_backward, save_inputs
+
+DIRECT_SIZE = 512
+"""Up to this size two masses are convolved directly where the compiled kernels are there."""
 
 
 def sum_distribution(mass: Tensor) -> Tensor:
@@ -58,14 +62,23 @@ refuse_double_backward(_sum_distribution_backward)
 
 
 class _Tree:
-    """Neighbours convolved level by level; ``spectra`` are the transforms of the two halves of each level."""
+    """Neighbours convolved level by level, directly where a kernel can and numbers are small, else by transforms.
+
+    ``sums`` are the results of the first ``levels``, convolved directly, and ``spectra`` the transforms of the two
+    halves of each level after them.
+    """
 
     def __init__(self, mass: Tensor) -> None:
+        self.levels = 0
         self.spectra: list[tuple[Tensor, Tensor, int, int]] = []
         self.like = mass
         if mass.numel() == 0:  # no problem at all, which transforms do not take
             self.value = mass.new_zeros(_top_shape(mass))
             return
+        self.kernels = kernels_for(mass) if mass.shape[0] == 1 else None
+        if self.kernels is not None and (levels := _direct_levels(*mass.shape[2:])):
+            self.levels = levels
+            mass, self.sums = self.kernels.sum_levels(mass, levels)
         while mass.shape[2] > 1:
             parts, problems, numbers, size = mass.shape
             if numbers % 2:
@@ -88,7 +101,17 @@ class _Tree:
                 torch.fft.irfft(_dual_adjoint(spectrum, other), 2 * size - 1)[..., :size] for other in (odd, even)
             ]
             grad = torch.stack(halves, 3).flatten(2, 3)[:, :, :numbers]
+        if self.kernels is not None and self.levels:
+            grad = self.kernels.sum_levels_backward(grad, self.like, self.levels, self.sums)
         return grad
+
+
+def _direct_levels(numbers: int, size: int) -> int:
+    """How many levels are convolved directly."""
+    levels = 0
+    while numbers > 1 and size <= DIRECT_SIZE:
+        numbers, size, levels = (numbers + 1) // 2, 2 * size - 1, levels + 1
+    return levels
 
 
 def _dual_product(left: Tensor, right: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from bleugrad.core.blocks import BlockGradient, BlockRun, sum_matches, window_blocks
+from bleugrad.core.native.kernels import kernels_for
 from bleugrad.core.ngrams import Patterns
 from bleugrad.core.operators import outside_autocast, refuse_double_backward, save_inputs
 
@@ -39,6 +40,8 @@ def expected_matches(
     computed again in the backward pass. No logarithm or division occurs, so there is nothing to break.
     """
     inputs = (unit_probs, alive, opening, patterns.clips, patterns.overlaps, patterns.spans)
+    if torch.is_grad_enabled() and unit_probs.requires_grad and kernels_for(unit_probs) is not None:
+        return cast(Tensor, _KernelMatches.apply(*inputs))  # type: ignore[no-untyped-call]
     small = unit_probs.numel() * patterns.clips.shape[1] <= KEPT_ELEMENTS and not torch.compiler.is_compiling()
     if small and torch.is_grad_enabled() and unit_probs.requires_grad:
         return cast(Tensor, _KeptMatches.apply(*inputs))  # type: ignore[no-untyped-call]
@@ -48,6 +51,30 @@ def expected_matches(
 def block_elements(unit_probs: Tensor) -> int:
     """The size of a block's working tensors for (T, B, L) probabilities."""
     return max(BLOCK_ELEMENTS, BLOCK_ROW * unit_probs.shape[0])
+
+
+class _KernelMatches(torch.autograd.Function):
+    """The operator by its kernel, without what it costs to call an operator."""
+
+    @staticmethod
+    def forward(ctx, *inputs) -> Tensor:  # type: ignore[no-untyped-def]
+        ctx.save_for_backward(*inputs)
+        return _matches(*inputs)
+
+    @staticmethod
+    def backward(ctx, grad):  # type: ignore[no-untyped-def]
+        if torch.is_grad_enabled():
+            return _backward(ctx, grad)  # type: ignore[no-untyped-call]
+        with outside_autocast(grad):
+            units, *others = _matches_backward(grad, *ctx.saved_tensors)
+        given = ctx.saved_tensors[1:3]
+        return (
+            units,
+            *(None if of is None else found for of, found in zip(given, others, strict=True)),
+            None,
+            None,
+            None,
+        )
 
 
 class _KeptMatches(torch.autograd.Function):
@@ -85,6 +112,20 @@ def _expected_matches(
     overlaps: Tensor,
     spans: Optional[Tensor],
 ) -> Tensor:
+    return _matches(unit_probs, alive, opening, clips, overlaps, spans)
+
+
+def _matches(
+    unit_probs: Tensor,
+    alive: Tensor | None,
+    opening: Tensor | None,
+    clips: Tensor,
+    overlaps: Tensor,
+    spans: Tensor | None,
+) -> Tensor:
+    kernels = kernels_for(unit_probs)
+    if kernels is not None:
+        return kernels.matches(unit_probs, alive, opening, clips, overlaps, spans)
     runs = (
         BlockRun(block, alive, opening)
         for block in window_blocks(unit_probs, clips, overlaps, spans, block_elements(unit_probs))
@@ -102,6 +143,21 @@ def _expected_matches_backward(
     overlaps: Tensor,
     spans: Optional[Tensor],
 ) -> tuple[Tensor, Tensor, Tensor]:
+    return _matches_backward(grad, unit_probs, alive, opening, clips, overlaps, spans)
+
+
+def _matches_backward(
+    grad: Tensor,
+    unit_probs: Tensor,
+    alive: Tensor | None,
+    opening: Tensor | None,
+    clips: Tensor,
+    overlaps: Tensor,
+    spans: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    kernels = kernels_for(unit_probs)
+    if kernels is not None:
+        return kernels.matches_backward(grad, unit_probs, alive, opening, clips, overlaps, spans)
     gradient = BlockGradient(unit_probs, spans)
     grad = grad.transpose(1, 2).contiguous()
     for block in window_blocks(unit_probs, clips, overlaps, spans, block_elements(unit_probs)):

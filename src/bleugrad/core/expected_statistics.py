@@ -105,22 +105,24 @@ def expected_statistics(
     gathered: Gathered, counted: CountedReferences, mask: Tensor | None, options: ScoreOptions
 ) -> ExpectedStatistics:
     """Expected statistics from the probabilities of :meth:`CountedReferences.columns`."""
-    match_probs, limits = _close_up_positions(gathered.match_probs, mask)
+    positions = Positions.of(gathered.match_probs, mask)
+    match_probs, limits = positions.close_up(gathered.match_probs), positions.limits
     ending = None
     if counted.eos_id is not None:
         ending = stopping(match_probs[..., -1], limits)
         match_probs = match_probs[..., :-1]
-    match_probs = match_probs.transpose(0, 1).contiguous()
+    match_probs = match_probs.transpose(0, 1)
     if counted.words is None:
+        match_probs = match_probs.contiguous()
         lengths = fixed_lengths(limits, match_probs.dtype) if ending is None else random_lengths(ending)
         windows = UnitWindows(match_probs, ending, None, None)
     else:
-        opening = _close_up_positions(gathered.opening[..., None], mask)[0].squeeze(2).t()
+        opening = positions.close_up(gathered.opening).t().contiguous()
         lengths = word_counts(opening, limits) if ending is None else random_word_counts(opening, ending)
         boundary = word_boundary(opening, limits, ending)
         windows = UnitWindows(word_probabilities(match_probs, counted.words), ending, opening, boundary)
     patterns = counted.patterns(options.max_order)
-    totals = (lengths.ngram_totals(options.max_order) * lengths.probs[:, None, :]).sum(2)
+    totals = lengths.mean_totals(options.max_order)
     new_matches = windows.exact_matches(patterns) if options.method == "exact" else None
     matches = _bound(windows, patterns, counted) if new_matches is None else new_matches.sum(0)
     return ExpectedStatistics(matches, totals, lengths, patterns, windows, new_matches)
@@ -130,10 +132,10 @@ def word_boundary(opening: Tensor, limits: Tensor, ending: Stopping | None) -> T
     """(T, B): probability that the token after t opens a word or the sequence ends there."""
     steps = opening.shape[0]
     after = torch.arange(1, steps + 1, device=limits.device)[:, None]
-    opens = torch.nn.functional.pad(opening[1:], (0, 0, 0, 1))
+    opens = opening.roll(-1, 0)
     if ending is not None:
         opens = opens + ending.stop[:, 1:].t()
-    return torch.where(after < limits, opens, 1)
+    return opens.masked_fill(after >= limits, 1)
 
 
 def _bound(windows: UnitWindows, patterns: Patterns, counted: CountedReferences) -> Tensor:
@@ -180,12 +182,30 @@ def score_expectation(
     return ExpectedScore(penalty * weighted_geometric_mean(precisions, options.weights), precisions, penalty)
 
 
-def _close_up_positions(probs: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Move the counted positions of (B, T, L) to the front, 0 after them; also their number (B,)."""
-    batch, steps, columns = probs.shape
-    if mask is None:
-        return probs, torch.full((batch,), steps, device=probs.device)
-    order, limits = close_up(torch.arange(steps, device=mask.device).expand(batch, steps), mask)
-    closed = probs.gather(1, order[..., None].expand(batch, steps, columns))
-    within = torch.arange(steps, device=mask.device) < limits[:, None]
-    return torch.where(within[..., None], closed, 0), limits
+@dataclass(frozen=True)
+class Positions:
+    """Which positions count: the first ``limits`` (B,) of each sentence once it is taken in ``order`` (B, T).
+
+    Where every position counts, ``order`` is None.
+    """
+
+    limits: Tensor
+    order: Tensor | None
+
+    @classmethod
+    def of(cls, probs: Tensor, mask: Tensor | None) -> "Positions":
+        """For (B, T, L), from the positions (B, T) that count, or None for all."""
+        batch, steps, _ = probs.shape
+        if mask is None or (not torch.compiler.is_compiling() and bool(mask.all())):
+            return cls(torch.full((batch,), steps, device=probs.device), None)
+        order, limits = close_up(torch.arange(steps, device=mask.device).expand(batch, steps), mask)
+        return cls(limits, order)
+
+    def close_up(self, probs: Tensor) -> Tensor:
+        """Move the counted positions of (B, T) or (B, T, L) to the front, 0 after them."""
+        if self.order is None:
+            return probs
+        order, within = self.order, torch.arange(probs.shape[1], device=probs.device) < self.limits[:, None]
+        if probs.dim() == 3:
+            order, within = order[..., None].expand_as(probs), within[..., None]
+        return torch.where(within, probs.gather(1, order), 0)

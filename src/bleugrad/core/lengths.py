@@ -1,14 +1,20 @@
 """Hypothesis lengths, fixed or random, in tokens or words, and what follows: totals and brevity penalties."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from bleugrad.core.convolution import sum_distribution
+from bleugrad.core.native.kernels import Kernels, kernels_for
 from bleugrad.core.pooling import Pool
 from bleugrad.core.score import brevity_penalties, widest_float
 from bleugrad.core.sequences import References
+
+DIRECT_STEPS = 1024
+"""Up to this many tokens the distribution of the number of words may take O(T^2) time and memory a sentence."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +31,14 @@ class Lengths:
     def mean(self) -> Tensor:
         """E[length], (B,)."""
         return (self.support * self.probs).sum(1)
+
+    def mean_totals(self, max_order: int) -> Tensor:
+        """E[M_n], (B, N)."""
+        if self.fixed:
+            return self.ngram_totals(max_order).squeeze(2)
+        possible, orders = (torch.arange(size, device=self.probs.device) for size in (self.probs.shape[1], max_order))
+        table = possible[:, None] - orders
+        return torch.mm(self.probs, table.clamp_(min=0).to(self.probs.dtype))
 
     def ngram_totals(self, max_order: int) -> Tensor:
         """M_n = max(length - n + 1, 0) for every possible length: (B, N, S)."""
@@ -74,10 +88,14 @@ def random_lengths(ending: Stopping) -> Lengths:
 def word_counts(opening: Tensor, limits: Tensor) -> Lengths:
     """Lengths in words of hypotheses with ``limits`` (B,) tokens, token t opening a word with probability (T, B).
 
-    1 + a sum of independent indicators: the distribution is a product of polynomials, taken in pairs. Exact.
-    O(T log^2 T) time a sentence, in float64.
+    1 + a sum of independent indicators: the distribution is a product of polynomials, taken one after the other where
+    they are few and the compiled kernels are there, else in pairs. Exact. O(T log^2 T) time a sentence, in float64.
     """
     steps, batch = opening.shape
+    kernels = kernels_for(opening) if opening.numel() and steps <= DIRECT_STEPS else None
+    if kernels is not None:
+        direct: Tensor = _WordCounts.apply(kernels, opening, limits)  # type: ignore[no-untyped-call]
+        return Lengths(_all_lengths(batch, steps + 1, limits.device), direct)
     position = torch.arange(steps, device=limits.device)
     certain = torch.where(position == 0, 1.0, opening.t().to(widest_float(opening.device)))
     opens = torch.where(position < limits[:, None], certain, 0)
@@ -85,6 +103,21 @@ def word_counts(opening: Tensor, limits: Tensor) -> Lengths:
         return Lengths(_all_lengths(batch, 1, limits.device), opens.new_ones(batch, 1).to(opening.dtype))
     probs = sum_distribution(torch.stack([1 - opens, opens], 2)[None])[0, :, : steps + 1]
     return Lengths(_all_lengths(batch, steps + 1, limits.device), probs.to(opening.dtype))
+
+
+class _WordCounts(torch.autograd.Function):
+    """The distribution by the compiled kernel."""
+
+    @staticmethod
+    def forward(ctx: Any, kernels: Kernels, opening: Tensor, limits: Tensor) -> Tensor:
+        ctx.save_for_backward(opening, limits)
+        ctx.kernels = kernels
+        return kernels.word_counts(opening, limits)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor, None]:
+        return None, ctx.kernels.word_counts_backward(grad, *ctx.saved_tensors), None
 
 
 def random_word_counts(opening: Tensor, ending: Stopping) -> Lengths:
@@ -124,32 +157,38 @@ def pooled_brevity_penalty(lengths: Lengths, references: References, pool: Pool)
     O(B T log^2) time by fast Fourier transforms, in float64.
     """
     dtype = lengths.probs.dtype
-    closest = references.closest_lengths(lengths.support)
     if lengths.fixed:
+        closest = references.closest_lengths(lengths.support)
         total, wanted = pool.sum(torch.stack([lengths.support.sum(), closest.sum()]).to(dtype))
         return brevity_penalties(total, wanted)
     exact = widest_float(lengths.probs.device)
     probs = lengths.probs.to(exact)
-    parts = [probs] if references.ids.shape[1] == 1 else [probs, probs * closest]
-    local = _sum_of_rows(torch.stack(parts))
-    mass = torch.stack([pool.stack(part) for part in local])
-    mass = _sum_of_rows(mass) if mass.shape[1] > 1 else mass[:, 0]
-    least, most = pool.sum(torch.stack([closest.amin(1).sum(), closest.amax(1).sum()]).to(exact))
-    total = torch.arange(mass.shape[1], device=mass.device, dtype=exact)
-    wanted = most
-    if len(parts) == 2:
-        wanted = mass[1] / torch.where(mass[0].abs() > torch.finfo(exact).eps, mass[0], 1)
-        wanted = wanted.clamp(least, most)
-    return (mass[0] * brevity_penalties(total, wanted)).sum().to(dtype)
+    if references.ids.shape[1] == 1:
+        (mass,), wanted = _pooled_sum([probs], pool), pool.sum(references.lengths.sum().to(exact))
+    else:
+        closest = references.closest_lengths(lengths.support)
+        mass, weighted = _pooled_sum([probs, probs * closest], pool)
+        least, most = pool.sum(torch.stack([closest.amin(1).sum(), closest.amax(1).sum()]).to(exact))
+        wanted = (weighted / torch.where(mass.abs() > torch.finfo(exact).eps, mass, 1)).clamp(least, most)
+    total = torch.arange(mass.shape[0], device=mass.device, dtype=exact)
+    return torch.dot(mass, brevity_penalties(total, wanted)).to(dtype)
 
 
-def _sum_of_rows(mass: Tensor) -> Tensor:
-    """The distribution of the sum of the rows' numbers: (parts, B, S) to (parts, ...)."""
-    if mass.shape[1] == 0:  # certainly 0, and still part of the graph, for processes that pool
-        return mass.sum((1, 2), keepdim=True)[:, :, 0] + torch.eye(
-            mass.shape[0], 1, dtype=mass.dtype, device=mass.device
-        )
-    return sum_distribution(mass[:, None])[:, 0]
+def _pooled_sum(parts: list[Tensor], pool: Pool) -> list[Tensor]:
+    """The distribution of the sum over all rows (B, S) of all processes, with its second part if there is one."""
+    local = _sum_of_rows(parts)
+    processes = [pool.stack(part) for part in local]
+    return local if processes[0].shape[0] == 1 else _sum_of_rows(processes)
+
+
+def _sum_of_rows(parts: list[Tensor]) -> list[Tensor]:
+    """The distribution of the sum of the rows' numbers, (B, S) each to (...) each."""
+    batch, size = parts[0].shape
+    if batch == 0:  # certainly 0, and still part of the graph, for processes that pool
+        return [part.sum().view(1) + float(index == 0) for index, part in enumerate(parts)]
+    mass = parts[0] if len(parts) == 1 else torch.stack(parts)
+    found = sum_distribution(mass.view(len(parts), 1, batch, size))
+    return [found.view(-1)] if len(parts) == 1 else list(found.squeeze(1).unbind())
 
 
 def _all_lengths(batch: int, sizes: int, device: torch.device) -> Tensor:

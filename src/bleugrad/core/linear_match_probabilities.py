@@ -28,7 +28,9 @@ def linear_match_probabilities(
     targets: Tensor | None = None,
     word_start: Tensor | None = None,
 ) -> Gathered:
-    """What :func:`match_probabilities` gives for ``logits = hidden @ weight.T + bias``, in chunks of rows. Exact.
+    """Match probabilities of ``logits = hidden @ weight.T + bias``, in chunks of rows. Exact.
+
+    What :func:`bleugrad.core.match_probabilities.match_probabilities` gives for these logits.
 
     Args:
         hidden: (B, T, H).

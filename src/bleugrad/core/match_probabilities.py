@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Optional
 import torch
 from torch import Tensor
 
+from bleugrad.core.native.kernels import kernels_for
 from bleugrad.core.operators import outside_autocast, refuse_double_backward, save_inputs
 
 ROW_BLOCK_ELEMENTS = {"cpu": 2**18}
@@ -59,16 +60,15 @@ class _KeptSoftmax(torch.autograd.Function):
     def forward(
         ctx: Any, logits: Tensor, ids: Tensor, targets: Tensor | None, word_start: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        if word_start is None:
-            probs, opening = logits.softmax(-1), logits.new_empty(0)
-        else:
-            probs, opening = _softmax_and_opening(logits, word_start)
-        matched = probs.gather(2, ids[:, None, :].expand(*logits.shape[:2], -1))
-        log_probs = matched.new_empty(0) if targets is None else _target_log_probs(logits, probs, targets)
+        kept = _Kept.of(logits, word_start)
+        matched = kept.gather(ids[:, None, :].expand(*logits.shape[:2], -1))
+        log_probs = matched.new_empty(0)
+        if targets is not None:
+            log_probs = _target_log_probs(logits, kept.gather(targets[..., None]).squeeze(-1), targets)
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(logits, ids, targets, word_start, matched, opening)
-        ctx.probs = probs
-        return matched, log_probs, opening
+        ctx.save_for_backward(logits, ids, targets, word_start, matched, kept.opening)
+        ctx.kept = kept
+        return matched, log_probs, kept.opening
 
     @staticmethod
     def backward(
@@ -76,22 +76,62 @@ class _KeptSoftmax(torch.autograd.Function):
     ) -> tuple[Tensor, None, None, None]:
         logits, ids, targets, word_start, matched, opening = ctx.saved_tensors
         grad_matched = torch.zeros_like(matched) if grad_matched is None else grad_matched
-        grad, ctx.probs = ctx.probs, None
-        if grad is None or torch.is_grad_enabled():
+        kept, ctx.kept = ctx.kept, None
+        if kept is None or torch.is_grad_enabled():
             grad = _match_probabilities_backward(
                 grad_matched, grad_log_probs, grad_opening, logits, ids, targets, word_start
             )
             return grad, None, None, None
         with outside_autocast(logits):
             row = RowGradient.of(grad_matched, matched, grad_log_probs, grad_opening, opening)
-            if grad_opening is None:
-                grad.mul_(row.scale[..., None])
-            else:
-                flat, vocabulary = row.flat(), grad.shape[2]
-                for rows in _flat_blocks(grad):
-                    grad.view(-1, vocabulary)[rows].mul_(flat.factors((rows,), word_start))
+            grad = kept.scaled(row, word_start)
             row.add_sparse(grad, ids, targets)
         return grad, None, None, None
+
+
+class _Kept(NamedTuple):
+    """The softmax of the rows: ``values`` (B, T, V), still to be multiplied by ``inverse`` (B, T) if there is one.
+
+    ``opening`` (B, T) is the probability of a token that opens a word, empty if it was not asked for.
+    """
+
+    values: Tensor
+    inverse: Tensor | None
+    opening: Tensor
+
+    @classmethod
+    def of(cls, logits: Tensor, word_start: Tensor | None) -> "_Kept":
+        """In one pass over the logits."""
+        if word_start is None:
+            return cls(logits.softmax(-1), None, logits.new_empty(0))
+        kernels = kernels_for(logits) if logits.dtype == torch.float32 else None
+        if kernels is None:
+            probs, opening = _softmax_and_opening(logits, word_start)
+            return cls(probs, None, opening)
+        values, *rest = kernels.exponentials(logits.reshape(-1, logits.shape[2]), word_start)
+        inverse, opening = (of_rows.view(logits.shape[:2]) for of_rows in rest)
+        return cls(values.view(logits.shape), inverse, opening)
+
+    def gather(self, index: Tensor) -> Tensor:
+        """Probabilities of tokens (B, T, ...)."""
+        found = self.values.gather(2, index)
+        return found if self.inverse is None else found.mul_(self.inverse[..., None])
+
+    def scaled(self, row: "RowGradient", word_start: Tensor | None) -> Tensor:
+        """The dense part of the gradient, in the place of the values."""
+        grad = self.values
+        if row.opening_scale is None or word_start is None:
+            scale = row.scale if self.inverse is None else row.scale * self.inverse
+            return grad.mul_(scale[..., None])
+        rows = grad.view(-1, grad.shape[2])
+        kernels = kernels_for(grad)
+        if self.inverse is not None and kernels is not None:
+            kernels.scale_rows(rows, word_start, self.inverse, row.scale, row.opening_scale)
+            return grad
+        flat = row.flat() if self.inverse is None else row.times(self.inverse).flat()
+        for block in _flat_blocks(grad):
+            rows[block].mul_(flat.factors((block,), word_start))
+        return grad
 
 
 class RowGradient(NamedTuple):
@@ -123,11 +163,16 @@ class RowGradient(NamedTuple):
         if grad_log_probs is not None:
             total = total + grad_log_probs
         if grad_opening is not None:
-            total = total + grad_opening * opening
+            total = torch.addcmul(total, grad_opening, opening)
         broken = total.isnan()
         if pull.shape[-1] == 0:  # a broken row shows nowhere; its gradient is that of a row nothing depends on
             broken = broken | (total == 0)
         return cls(-total, grad_opening, pull, grad_log_probs, broken)
+
+    def times(self, factor: Tensor) -> "RowGradient":
+        """With the scales multiplied by one number for each row."""
+        opened = None if self.opening_scale is None else self.opening_scale * factor
+        return self._replace(scale=self.scale * factor, opening_scale=opened)
 
     def flat(self) -> "RowGradient":
         """With the scales of all rows in a line, (B T,)."""
@@ -162,7 +207,8 @@ def _match_probabilities(
     for rows, probs in _softmax_blocks(logits):
         torch.index_select(probs, 1, ids[rows[0]], out=matched[rows])
         if targets is not None:
-            log_probs[rows] = _target_log_probs(logits[rows], probs, targets[rows])
+            picked = probs.gather(-1, targets[rows][..., None]).squeeze(-1)
+            log_probs[rows] = _target_log_probs(logits[rows], picked, targets[rows])
         if word_start is not None:
             opening[rows] = torch.mv(probs, word_start.to(probs.dtype))
     return matched, log_probs, opening
@@ -287,12 +333,11 @@ def _softmax_blocks(logits: Tensor) -> Iterator[tuple[tuple[int, slice], Tensor]
         yield rows, probs
 
 
-def _target_log_probs(logits: Tensor, probs: Tensor, targets: Tensor) -> Tensor:
-    """log p of one token a row: from the probability, or from the logits of the row where that is too small."""
-    picked = probs.gather(-1, targets[..., None]).squeeze(-1)
+def _target_log_probs(logits: Tensor, picked: Tensor, targets: Tensor) -> Tensor:
+    """log p of one token a row: from its probability, or from the logits of the row where that is too small."""
     log_probs = picked.log()
     small = picked < SAFE_PROBABILITY
     if small.any():
-        rows = torch.log_softmax(logits[small], -1, dtype=probs.dtype)
+        rows = torch.log_softmax(logits[small], -1, dtype=picked.dtype)
         log_probs[small] = rows.gather(-1, targets[small][..., None]).squeeze(-1)
     return log_probs

@@ -6,10 +6,12 @@ there.
 """
 
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor
 
+from bleugrad.core.native.kernels import kernels_for
 from bleugrad.core.ngrams import dense_ranks
 from bleugrad.core.operators import keep_run, outside_autocast, refuse_double_backward, save_inputs
 from bleugrad.core.sequences import References, close_up
@@ -31,6 +33,10 @@ class Words:
 
 def segment(references: References, word_start: Tensor) -> Words:
     """Words of token references; ``word_start`` (V,) bool says which tokens open one. O(L log^2 L) time."""
+    kernels = kernels_for(word_start, torch.float32) if references.ids.numel() else None
+    if kernels is not None:
+        starts, spans, ids, continued, lengths = kernels.segment_words(references.ids, references.lengths, word_start)
+        return Words(References(ids, lengths), *(values.flatten(1) for values in (starts, spans, continued)))
     several, width = references.ids.shape[1:]
     position = torch.arange(width, device=references.ids.device)
     inside = position < references.lengths[..., None]
@@ -78,11 +84,16 @@ def word_probabilities(match_probs: Tensor, words: Words) -> Tensor:
     at the start. O(T B W) time, and O(T) more for each further token of a word.
     """
     inputs = (match_probs, words.starts, words.spans, words.continued)
+    if torch.is_grad_enabled() and match_probs.requires_grad and kernels_for(match_probs) is not None:
+        return cast(Tensor, _KernelProducts.apply(*inputs))  # type: ignore[no-untyped-call]
     return keep_run(_Products, _word_probabilities, _word_probabilities_backward, *inputs)
 
 
 @torch.library.custom_op("bleugrad::word_probabilities", mutates_args=())
 def _word_probabilities(match_probs: Tensor, starts: Tensor, spans: Tensor, continued: Tensor) -> Tensor:
+    kernels = kernels_for(match_probs)
+    if kernels is not None:
+        return kernels.word_products(match_probs, starts, spans, continued)
     return _Products(match_probs, starts, spans, continued).value
 
 
@@ -90,6 +101,9 @@ def _word_probabilities(match_probs: Tensor, starts: Tensor, spans: Tensor, cont
 def _word_probabilities_backward(
     grad: Tensor, match_probs: Tensor, starts: Tensor, spans: Tensor, continued: Tensor
 ) -> Tensor:
+    kernels = kernels_for(match_probs)
+    if kernels is not None:
+        return kernels.word_products_backward(grad, match_probs, starts, spans, continued)
     return _Products(match_probs, starts, spans, continued).backward(grad)
 
 
@@ -110,6 +124,22 @@ def _backward(ctx, grad):  # type: ignore[no-untyped-def]
 
 _word_probabilities.register_autograd(_backward, setup_context=save_inputs)
 refuse_double_backward(_word_probabilities_backward)
+
+
+class _KernelProducts(torch.autograd.Function):
+    """The operator by its kernel, without what it costs to call an operator."""
+
+    @staticmethod
+    def forward(ctx, *inputs) -> Tensor:  # type: ignore[no-untyped-def]
+        ctx.save_for_backward(*inputs)
+        ctx.kernels = kernels_for(inputs[0])
+        return cast(Tensor, ctx.kernels.word_products(*inputs))
+
+    @staticmethod
+    def backward(ctx, grad):  # type: ignore[no-untyped-def]
+        if torch.is_grad_enabled():
+            return _backward(ctx, grad)  # type: ignore[no-untyped-call]
+        return ctx.kernels.word_products_backward(grad, *ctx.saved_tensors), None, None, None
 
 
 class _Products:

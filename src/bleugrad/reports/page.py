@@ -27,9 +27,17 @@ th, td { padding: .3rem .7rem; border-bottom: 1px solid var(--line); text-align:
 th:first-child, td:first-child { padding-left: 0; }
 th { font-weight: 600; }
 td.number { text-align: right; }
+.texts { width: 100%; margin-bottom: 1rem; }
+.texts td { white-space: normal; }
+.texts th { width: 6.5rem; vertical-align: top; white-space: normal; }
+summary { cursor: pointer; }
 pre { background: var(--card); border: 1px solid var(--line); border-radius: 6px; padding: .75rem;
   white-space: pre-wrap; overflow-wrap: anywhere; font-size: .9rem; }
 """
+
+
+class Strong(str):
+    """A table's text that stands out."""
 
 
 def page(title: str, parts: Iterable[str]) -> str:
@@ -94,6 +102,19 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str | float]], caption:
     return f'{note}<div class="wide" tabindex="0">{grid}</div>'
 
 
+def texts(caption: str, rows: Iterable[tuple[str, str]]) -> str:
+    """Long texts, each with its name, that wrap instead of scrolling. All are plain."""
+    body = "".join(
+        f'<tr><th scope="row">{escape(name)}</th><td dir="auto">{escape(text)}</td></tr>' for name, text in rows
+    )
+    return f'<p class="note">{escape(caption)}</p><table class="texts"><tbody>{body}</tbody></table>'
+
+
+def folded(title: str, parts: Iterable[str]) -> str:
+    """What is shown only when it is asked for; the title is plain text."""
+    return f"<details><summary>{escape(title)}</summary>{''.join(parts)}</details>"
+
+
 def shown(value: str | float) -> str:
     """A table's value as people read it.
 
@@ -106,7 +127,8 @@ def shown(value: str | float) -> str:
 
 def _cell(value: str | float) -> str:
     kind = "" if isinstance(value, str) else ' class="number"'
-    return f"<td{kind}>{escape(shown(value))}</td>"
+    text = escape(shown(value))
+    return f"<td{kind}>{f'<strong>{text}</strong>' if isinstance(value, Strong) else text}</td>"
 
 
 def _data_address(file: Path) -> str:

@@ -1,13 +1,13 @@
 """The report of the toy study, from its run directory alone."""
 
-from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bleugrad.reports import page, toy_figures
+from bleugrad.reports.settings import provenance
 from bleugrad.reports.style import save_figure
 from bleugrad.reports.toy_tables import correlation_range, curve_table, orders, repeat_table
-from bleugrad.runs.directory import CONFIG, FIGURES, REPORT, SavedRun, read_run
+from bleugrad.runs.directory import FIGURES, REPORT, SavedRun, read_run
 from bleugrad.runs.files import write_text
 
 
@@ -45,7 +45,7 @@ def render(run: SavedRun) -> str:
             _repeat_figures(run),
             page.table(*repeat_table(run)),
         ]
-    parts += [page.heading("How it was made"), *_provenance(run)]
+    parts += [page.heading("How it was made"), *provenance(run)]
     return page.page("Toy study: BLEU by gradient ascent on free logits", parts)
 
 
@@ -114,24 +114,6 @@ def _repeat_figures(run: SavedRun) -> str:
             ),
         ]
     )
-
-
-def _provenance(run: SavedRun) -> Iterator[str]:
-    yield page.paragraph("The command that repeats this run:")
-    yield page.preformatted(run.about["command"])
-    yield page.table(["setting", "value"], _settings(run.config), f"All settings, as in {CONFIG}.")
-    versions: Mapping[str, str] = run.about["versions"]
-    yield page.table(["", "version"], [[name, version] for name, version in versions.items()], "Made with.")
-
-
-def _settings(config: Mapping[str, Any], prefix: str = "") -> list[Sequence[str]]:
-    rows: list[Sequence[str]] = []
-    for name, value in config.items():
-        if isinstance(value, Mapping):
-            rows += _settings(value, f"{prefix}{name}.")
-        else:
-            rows.append([prefix + name, " ".join(map(str, value)) if isinstance(value, list) else str(value)])
-    return rows
 
 
 def _curves(run: SavedRun, order: int) -> list[list[dict[str, Any]]]:

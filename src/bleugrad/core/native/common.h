@@ -1,0 +1,25 @@
+/* What the kernels share. REAL is float or double; one library is built for each. */
+#ifndef BLEUGRAD_COMMON_H
+#define BLEUGRAD_COMMON_H
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef REAL
+#define REAL float
+#endif
+
+/* Loops of this fixed length are what the compiler turns into vector instructions. */
+#define LANES 16
+
+/* A sum in pairs, so that it can be vectorised without reordering what the compiler may not. */
+static inline REAL lane_sum(const REAL *restrict x) {
+    REAL half[LANES / 2];
+    for (int l = 0; l < LANES / 2; l++) half[l] = x[l] + x[l + LANES / 2];
+    for (int width = LANES / 4; width > 0; width /= 2)
+        for (int l = 0; l < width; l++) half[l] += half[l + width];
+    return half[0];
+}
+
+#endif

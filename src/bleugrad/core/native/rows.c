@@ -1,0 +1,84 @@
+/* Rows of logits, float32 only: the exponentials with their sums, and the scaling that makes them the gradient. */
+#include "common.h"
+
+/* exp(x) for x <= 0 to two units in the last place, 0 below the smallest denormal; NaN stays NaN. */
+static inline float exp_nonpositive(float x) {
+    x = x < -104.0f ? -104.0f : x;
+    float n = __builtin_rintf(x * 1.44269504088896341f);
+    float r = x - n * 0.693359375f;
+    r = r - n * -2.12194440e-4f;
+    float p = 1.9875691500e-4f;
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * (r * r) + r + 1.0f;
+    int32_t k = (int32_t)n, half = k >> 1; /* in two steps, since 2^k may be denormal */
+    union { int32_t bits; float value; } low = {(half + 127) << 23}, high = {(k - half + 127) << 23};
+    return p * low.value * high.value;
+}
+
+#define WIDE (2 * LANES)
+
+static __attribute__((noinline)) float row_peak(const float *restrict x, int64_t size) {
+    float top[WIDE], peak = x[0];
+    int64_t full = size / WIDE * WIDE;
+    for (int l = 0; l < WIDE; l++) top[l] = peak;
+    for (int64_t i = 0; i < full; i += WIDE)
+        for (int l = 0; l < WIDE; l++) top[l] = x[i + l] > top[l] ? x[i + l] : top[l];
+    for (int l = 0; l < WIDE; l++) peak = top[l] > peak ? top[l] : peak;
+    for (int64_t i = full; i < size; i++) peak = x[i] > peak ? x[i] : peak;
+    return peak;
+}
+
+static __attribute__((noinline)) void row_exponentials(
+    const float *restrict x, const uint8_t *restrict chosen, float *restrict out, int64_t size, float peak,
+    float *restrict total, float *restrict picked
+) {
+    float all[WIDE] = {0}, some[WIDE] = {0};
+    int64_t full = size / WIDE * WIDE;
+    for (int64_t i = 0; i < full; i += WIDE)
+        for (int l = 0; l < WIDE; l++) {
+            float e = exp_nonpositive(x[i + l] - peak);
+            out[i + l] = e;
+            all[l] += e;
+            some[l] += chosen[i + l] ? e : 0.0f;
+        }
+    *total = *picked = 0;
+    for (int64_t i = full; i < size; i++) {
+        float e = exp_nonpositive(x[i] - peak);
+        out[i] = e;
+        *total += e;
+        *picked += chosen[i] ? e : 0.0f;
+    }
+    for (int l = 0; l < WIDE; l++) *total += all[l], *picked += some[l];
+}
+
+/* exp(x - its row's maximum), one over its sum, and the softmax's sum over the chosen columns. */
+void exponentials(
+    const float *x, const uint8_t *chosen, float *out, float *inverse, float *picked, int64_t first, int64_t last,
+    int64_t size
+) {
+    for (int64_t r = first; r < last; r++) {
+        float total;
+        row_exponentials(x + r * size, chosen, out + r * size, size, row_peak(x + r * size, size), &total, picked + r);
+        inverse[r] = 1 / total;
+        picked[r] *= inverse[r];
+    }
+}
+
+static __attribute__((noinline)) void scale_row(
+    float *restrict x, const uint8_t *restrict chosen, float factor, float factor_chosen, int64_t size
+) {
+    for (int64_t i = 0; i < size; i++) x[i] *= chosen[i] ? factor_chosen : factor;
+}
+
+/* x[r, v] *= inverse[r] * (scale[r] + more[r] where v is chosen). */
+void scale_rows(
+    float *x, const uint8_t *chosen, const float *inverse, const float *scale, const float *more, int64_t first,
+    int64_t last, int64_t size
+) {
+    for (int64_t r = first; r < last; r++)
+        scale_row(x + r * size, chosen, inverse[r] * scale[r], inverse[r] * (scale[r] + more[r]), size);
+}

@@ -1,0 +1,78 @@
+/* Patterns of a batch, and a block of LANES columns of one sentence with the windows of all their n-grams.
+
+   Arrays of a block are (rows, LANES), one row a position. Looking back or ahead by a lag that differs from lane to
+   lane, they have rows of padding for what was before the first position, or comes after the last. */
+#ifndef BLEUGRAD_WINDOWS_H
+#define BLEUGRAD_WINDOWS_H
+
+#include "common.h"
+
+typedef struct {
+    int64_t steps, batch, columns, orders;
+    const REAL *units;              /* (T, B, L) */
+    const int64_t *clips;           /* (B, N, L) */
+    const uint8_t *overlaps;        /* (N - 1, B, N, L) */
+    const int64_t *spans;           /* (B, L), or NULL where each is 1 */
+    const REAL *alive, *opening;    /* (T, B), or NULL */
+} Patterns;
+
+typedef struct {
+    int64_t longest;
+    int same;                       /* all lanes have the same lag */
+    int32_t of[LANES];
+} Lag;
+
+/* Row `row` of (rows, LANES), each lane `sign` times its lag further on. */
+static inline void look(REAL *restrict found, const REAL *restrict row, const Lag *restrict lag, int sign) {
+    if (lag->same) memcpy(found, row + sign * LANES * (int64_t)lag->of[0], LANES * sizeof(REAL));
+    else
+        for (int l = 0; l < LANES; l++) found[l] = row[sign * LANES * lag->of[l] + l];
+}
+
+typedef struct {
+    const Patterns *patterns;
+    int64_t sentence, first, pad, width;
+    REAL *memory;
+    REAL *units, *grad_units;       /* (T, width), width = LANES + N - 1 */
+    REAL *windows;                  /* (N, pad + T, LANES), padded before */
+    REAL *grad_windows, *product;   /* (T, LANES), (T + pad, LANES) padded after */
+    REAL *level, *moved, *coming;   /* (pad + T, LANES), (1 + T, LANES), (T + pad, LANES) of the recursion */
+    Lag *unit_lags, *lags;          /* (N,): tokens of the last unit of each n-gram, and of all its units */
+} Block;
+
+int block_open(Block *block, const Patterns *patterns);
+void block_close(Block *block);
+void block_load(Block *block, int64_t sentence, int64_t first);
+void block_clear_gradient(Block *block);
+void block_pull_windows(Block *block, int64_t order);
+void block_store_gradient(const Block *block, REAL *grad_units);
+
+static inline REAL *block_windows(const Block *block, int64_t order) {
+    return block->windows + ((order - 1) * (block->pad + block->patterns->steps) + block->pad) * LANES;
+}
+
+/* Tokens of unit `column` of a sentence; at most T + 1, which is as good as any longer one. */
+static inline int64_t unit_span(const Patterns *of, int64_t sentence, int64_t column) {
+    int64_t span = of->spans && column < of->columns ? of->spans[sentence * of->columns + column] : 1;
+    return span <= of->steps ? span : of->steps + 1;
+}
+
+static inline int64_t pattern_index(const Patterns *of, int64_t sentence, int64_t order, int64_t column) {
+    return (sentence * of->orders + order - 1) * of->columns + column;
+}
+
+static inline int pattern_overlaps(const Patterns *of, int64_t sentence, int64_t order, int64_t column, int64_t shift) {
+    int64_t all = of->batch * of->orders * of->columns;
+    return of->overlaps[(shift - 1) * all + pattern_index(of, sentence, order, column)];
+}
+
+/* Whether a pattern that counts needs several states: it counts several times, or overlaps itself. */
+static inline int pattern_is_special(const Patterns *of, int64_t sentence, int64_t order, int64_t column) {
+    int64_t clip = of->clips[pattern_index(of, sentence, order, column)];
+    int special = clip > 1;
+    for (int64_t shift = 1; clip == 1 && shift < order; shift++)
+        special |= pattern_overlaps(of, sentence, order, column, shift);
+    return special;
+}
+
+#endif

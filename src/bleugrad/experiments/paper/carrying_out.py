@@ -1,0 +1,174 @@
+"""Stages side by side: what is done is skipped, what is ready is given to a free worker, a failure starts no more."""
+
+import queue
+import time
+from collections.abc import Callable, Set
+from pathlib import Path
+from typing import Any
+
+from bleugrad.errors import FailureError
+from bleugrad.experiments.paper.plan import PlannedStage, Protocol, count_kinds, evaluation, read_json, read_summary
+from bleugrad.experiments.paper.remaining import Durations, in_words, seconds_left
+from bleugrad.experiments.paper.screen import Screen
+from bleugrad.experiments.paper.workers import PATIENCE, Worker
+from bleugrad.runs.directory import Run
+
+SECONDS_BETWEEN_LOOKS = 1.0
+
+
+class Carrying:
+    """The state of the work: ``carry_out`` is all there is to call.
+
+    Args:
+        protocol: the stages.
+        done: those that are done.
+        jobs: stages at a time.
+        run: gets a line and a record for each stage.
+        screen: shows what is going on meanwhile.
+        after: called when a stage is done.
+    """
+
+    def __init__(
+        self,
+        protocol: Protocol,
+        done: Set[PlannedStage],
+        jobs: int,
+        run: Run,
+        screen: Screen,
+        after: Callable[[PlannedStage], None],
+    ) -> None:
+        self.protocol, self.jobs, self.run, self.screen, self.after = protocol, jobs, run, screen, after
+        self.done = set(done)
+        self.waiting = [stage for stage in protocol.stages if stage not in done]
+        self.running: dict[Worker, tuple[PlannedStage, float, bool]] = {}
+        self.idle: list[Worker] = []
+        self.failures: list[str] = []
+        self.durations = Durations()
+        self.replies: queue.Queue[tuple[Worker, dict[str, Any] | None]] = queue.Queue()
+
+    def carry_out(self) -> None:
+        """All that is left to do."""
+        total = len(self.protocol.stages)
+        skipped = f"; done already: {len(self.done)}" if self.done else ""
+        self.run.say(f"stages: {total} ({count_kinds(self.protocol.stages)}){skipped}; at a time: {self.jobs}")
+        try:
+            self._start_ready()
+            while self.running:
+                self._wait()
+                self._start_ready()
+        except KeyboardInterrupt:
+            self._interrupt()
+            raise
+        finally:
+            for worker in [*self.running, *self.idle]:
+                worker.close()
+        if self.failures:
+            raise FailureError("; ".join(self.failures) + "; once that is mended, the same command goes on from here")
+
+    def _is_ready(self, stage: PlannedStage) -> bool:
+        return self.done.issuperset(self.protocol.needs(stage))
+
+    def _start_ready(self) -> None:
+        if self.failures:
+            return
+        for stage in [stage for stage in self.waiting if self._is_ready(stage)]:
+            if len(self.running) == self.jobs:
+                return
+            if self.protocol.is_done(stage):  # two branches can have the same run
+                self.waiting.remove(stage)
+                self.done.add(stage)
+                self.after(stage)
+                continue
+            worker = self.idle.pop() if self.idle else Worker(self.protocol.config.threads, self.replies)
+            self.waiting.remove(stage)
+            self.running[worker] = stage, time.monotonic(), self.protocol.directory(stage).exists()
+            worker.send(self.protocol.request(stage))
+        self._show()
+
+    def _wait(self) -> None:
+        """Until a worker has something to say."""
+        while True:
+            try:
+                worker, reply = self.replies.get(timeout=SECONDS_BETWEEN_LOOKS)
+            except queue.Empty:
+                self._show()
+                continue
+            break
+        if worker not in self.running:  # an idle one has ended
+            self.idle.remove(worker)
+            return
+        stage, _, resumed = self.running.pop(worker)
+        if reply is None:
+            self._fail(stage, worker.end_in_words())
+        else:
+            self.idle.append(worker)
+            if "error" in reply:
+                self._fail(stage, reply["error"])
+            else:
+                self._succeed(stage, reply["seconds"], resumed, reply)
+
+    def _succeed(self, stage: PlannedStage, seconds: float, resumed: bool, reply: dict[str, Any]) -> None:
+        self.done.add(stage)
+        directory, name = self.protocol.directory(stage), self.protocol.name(stage)
+        if stage.kind == "test" or not resumed:
+            epochs = read_summary(directory)["epochs"] if stage.kind == "base" else 0
+            self.durations.add(stage, seconds, epochs)
+        self.run.record(kind="stage", stage=name, **{key: round(value, 2) for key, value in reply.items()})
+        total = len(self.protocol.stages)
+        left = self._left()
+        time_left = f"; about {in_words(left)} left" if left and self.waiting else ""
+        with self.screen.aside():
+            self.run.say(
+                f"[{len(self.done):{len(str(total))}}/{total}] {name}: {_outcome(stage, directory, self.protocol)}, "
+                f"{in_words(seconds)}{time_left}"
+            )
+        self.after(stage)
+
+    def _fail(self, stage: PlannedStage, reason: str) -> None:
+        name = self.protocol.name(stage)
+        self.failures.append(f"{name} failed: {reason}; its log: {self.protocol.log(stage)}")
+        others = f"; no more are started, {len(self.running)} still at work" if self.running else ""
+        with self.screen.aside():
+            self.run.say(f"{name} failed: {reason}{others}")
+
+    def _left(self) -> float | None:
+        now = time.monotonic()
+        running = {stage: now - began for stage, began, _ in self.running.values()}
+        return seconds_left(self.protocol, self.waiting, running, self.durations, self.jobs)
+
+    def _show(self) -> None:
+        if not self.screen.is_live:
+            return
+        now = time.monotonic()
+        at_work = {self.protocol.name(stage): now - began for stage, began, _ in self.running.values()}
+        self.screen.show(len(self.done), len(self.protocol.stages), at_work, self._left())
+
+    def _interrupt(self) -> None:
+        for worker in self.running:
+            worker.interrupt()
+        end = time.monotonic() + PATIENCE
+        waiting_for = set(self.running)
+        while waiting_for and time.monotonic() < end:
+            try:
+                worker, reply = self.replies.get(timeout=SECONDS_BETWEEN_LOOKS)
+            except queue.Empty:
+                continue
+            if reply is None:
+                waiting_for.discard(worker)
+
+
+def find_done(protocol: Protocol) -> set[PlannedStage]:
+    """The stages that are done; one is looked at only if all it needs is. Nothing is written."""
+    done: set[PlannedStage] = set()
+    for stage in protocol.stages:  # in order: what a stage needs comes before it
+        if done.issuperset(protocol.needs(stage)) and protocol.is_done(stage):
+            done.add(stage)
+    return done
+
+
+def _outcome(stage: PlannedStage, directory: Path, protocol: Protocol) -> str:
+    if stage.kind == "test":
+        found = [read_json(evaluation(directory, beam)) for beam in (1, protocol.config.beam)]
+        return f"BLEU {100 * found[0]['bleu']:.2f} greedy, {100 * found[1]['bleu']:.2f} beam {protocol.config.beam}"
+    summary = read_summary(directory)
+    return f"valid BLEU {100 * summary['best_bleu']:.2f} (epoch {summary['best_epoch']} of {summary['epochs']})"

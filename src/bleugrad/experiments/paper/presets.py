@@ -1,0 +1,83 @@
+"""Presets of the protocol: a corpus with the settings that go with it, under a name."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from bleugrad.configuration.loading import build, load, merged, read_toml
+from bleugrad.data.locations import roots
+from bleugrad.errors import FailureError, UsageError
+from bleugrad.experiments.paper.config import ReproduceConfig
+from bleugrad.training.presets import PRESETS as TRAINING
+
+Settings = Mapping[str, Any]
+
+
+def _from_training(name: str, **more: Any) -> Settings:
+    values = TRAINING[name]
+    return merged({"data": values["data"], "model": values.get("model", {}), "base": values["optimizer"]}, more)
+
+
+PRESETS: Mapping[str, Settings] = MappingProxyType(
+    {
+        "builtin": {
+            "seeds": 2,
+            "data": {
+                "corpus": "builtin",
+                "min_count": 1,
+                "batch_size": 16,
+                "builtin_train": 6000,
+                "builtin_valid": 200,
+            },
+            "model": {"embedding": 64, "hidden": 64, "dropout": 0.1, "initial_range": 0.2},
+            "base": {"learning_rate": 4e-3, "epochs": 14, "early_stopping": 3},
+            "tuning": {
+                "epochs": 2,
+                "learning_rate": 3e-4,
+                "reinforce_learning_rate": 1e-4,
+                "factors": (1.0, 3.0),
+                "batch_size": 64,
+            },
+        },
+        "tiny": _from_training("tiny", seeds=8, base={"epochs": 20}),
+        "multi30k": _from_training("multi30k"),
+        "tatoeba": {
+            "seeds": 2,
+            "objectives": ("ce", "reinforce", "bound", "exact"),
+            "data": {"corpus": "tatoeba", "min_count": 3},
+        },
+        "iwslt14": _from_training("iwslt14", objectives=("ce", "reinforce", "bound", "exact")),
+        "e2e_nlg": {
+            "objectives": ("ce", "exact"),
+            "data": {"corpus": "files", "source_language": "src", "target_language": "trg", "min_count": 2},
+        },
+    }
+)
+
+
+def preset(name: str) -> Settings:
+    """The settings under a name."""
+    if name not in PRESETS:
+        raise UsageError(f"preset is {name!r}; expected one of {', '.join(PRESETS)}")
+    return _e2e_nlg() if name == "e2e_nlg" else PRESETS[name]
+
+
+def configured(before: Settings, file: Path | None, options: Settings) -> ReproduceConfig:
+    """Settings of a preset, then those of a file, then those of the command line."""
+    values = dict(before)
+    if file is not None:
+        load(ReproduceConfig, file)  # a mistake in the file is said with its name
+        values = merged(values, read_toml(file))
+    return build(ReproduceConfig, merged(values, options))
+
+
+def _e2e_nlg() -> Settings:
+    """Descriptions of restaurants: cross-entropy learns from pairs, and a branch more from all references at once."""
+    places = [root / "e2e_nlg" for root in roots()]
+    found = next((place for place in places if place.is_dir()), None)
+    if found is None:
+        raise FailureError(f"the corpus e2e_nlg is in none of {', '.join(map(str, places))}; set BLEUGRAD_DATA")
+    several = f"data.train_source={found}/train.multi.src.gz,data.train_target={found}/train.refs.trg.gz"
+    values = merged(PRESETS["e2e_nlg"], {"data": {"directory": str(found)}})
+    return values | {"objectives": (*values["objectives"], f"exact-multi=exact,{several}")}

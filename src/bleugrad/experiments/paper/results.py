@@ -1,0 +1,206 @@
+"""What the stages saved, gathered into one summary: all that tables, figures and page are made of."""
+
+import random
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from itertools import combinations
+from pathlib import Path
+from statistics import mean, median, stdev
+from typing import Any
+
+from bleugrad.data.corpus import Split
+from bleugrad.experiments.paper.plan import BASE, PlannedStage, Protocol, evaluation, read_json, read_summary
+from bleugrad.experiments.paper.statistics import (
+    LEVEL,
+    Bootstrap,
+    Statistics,
+    bootstrap_p,
+    corpus_bleu,
+    interval,
+    paired_t,
+    sentence_statistics,
+)
+from bleugrad.runs.directory import LOG
+
+SETTLED = 0.002
+"""A base that was not stopped early has converged if its last epochs brought less BLEU than this, in 0..1."""
+LAST_EPOCHS = 3
+
+_SPEED = re.compile(r"^epoch (\d+): .*?([\d.]+) steps/s", re.MULTILINE)
+
+
+def summarise(protocol: Protocol, seeds: Sequence[int], test: Split) -> dict[str, Any]:
+    """The results of the seeds given, all of whose stages are done."""
+    config = protocol.config
+    systems = {BASE: "base", **{label: branch.title for label, branch in protocol.branches.items()}}
+    runs = {label: [_run_of(protocol, seed, label) for seed in seeds] for label in systems}
+    searches = {"greedy": 1, f"beam {config.beam}": config.beam}
+    scores = next(iter(runs[BASE][0]["test"].values()))
+    return {
+        "corpus": config.data.corpus,
+        "test_sentences": len(test),
+        "references": test.most_references,
+        "seeds": list(seeds),
+        "searches": list(searches),
+        "titles": systems,
+        "objectives": {label: branch.overrides for label, branch in protocol.branches.items()},
+        "bleu_signature": scores["bleu_signature"],
+        "chrf_signature": scores["chrf_signature"],
+        "runs": runs,
+        "scores": {name: _compare(protocol, seeds, systems, beam, test, runs, name) for name, beam in searches.items()},
+        "examples": choose_examples(protocol, seeds[0], list(systems), test),
+    }
+
+
+def _run_of(protocol: Protocol, seed: int, label: str) -> dict[str, Any]:
+    """A base, or the chosen try of a branch, with its scores and those of the tries it was chosen from."""
+    is_base = label == BASE
+    stage = PlannedStage("base", seed, BASE) if is_base else protocol.best_try(seed, label)
+    directory = protocol.directory(stage)
+    found = read_summary(directory)
+    beams = {"greedy": 1, f"beam {protocol.config.beam}": protocol.config.beam}
+    run = {
+        "seed": seed,
+        "directory": str(directory.relative_to(protocol.output)),
+        "best_bleu": found["best_bleu"],
+        "best_epoch": found["best_epoch"],
+        "epochs": found["epochs"],
+        "history": [{"epoch": point["epoch"], "bleu": point["bleu"]} for point in found["history"]],
+        "test": {name: read_json(evaluation(directory, beam)) for name, beam in beams.items()},
+    }
+    if is_base:
+        stopped = found["epochs"] < protocol.config.base.epochs
+        history = [point["bleu"] for point in found["history"]]
+        return run | {"converged": stopped or settled(history), "seconds_per_epoch": epoch_seconds(protocol, [stage])}
+    tries = protocol.tries(seed, label)
+    return run | {
+        "learning_rate": protocol.rate(stage),
+        "tries": [
+            {"learning_rate": protocol.rate(one), **_pick(read_summary(protocol.directory(one)))} for one in tries
+        ],
+        "seconds_per_epoch": epoch_seconds(protocol, tries),
+    }
+
+
+def _pick(summary: Mapping[str, Any]) -> dict[str, Any]:
+    return {"best_bleu": summary["best_bleu"], "best_epoch": summary["best_epoch"]}
+
+
+def settled(history: Sequence[float]) -> bool:
+    """Whether the last epochs brought next to nothing over those before.
+
+    Example:
+        >>> settled([0.1, 0.2, 0.3, 0.4]), settled([0.3, 0.301, 0.3, 0.299])
+        (False, True)
+    """
+    before, after = history[:-LAST_EPOCHS], history[-LAST_EPOCHS:]
+    return bool(before) and max(after) - max(before) < SETTLED
+
+
+def epoch_seconds(protocol: Protocol, stages: Sequence[PlannedStage]) -> float | None:
+    """Seconds of training in an epoch, validation left out: the median over epochs, as the runs' logs tell."""
+    found = []
+    for stage in stages:
+        directory = protocol.directory(stage)
+        steps = {point["epoch"]: point["step"] for point in read_summary(directory)["history"]}
+        log = (directory / LOG).read_text(encoding="utf-8")
+        for epoch, speed in ((int(epoch), float(speed)) for epoch, speed in _SPEED.findall(log)):
+            if epoch in steps and speed > 0:
+                found.append((steps[epoch] - steps.get(epoch - 1, 0)) / speed)
+    return median(found) if found else None
+
+
+def _compare(
+    protocol: Protocol,
+    seeds: Sequence[int],
+    systems: Mapping[str, str],
+    beam: int,
+    test: Split,
+    runs: Mapping[str, Sequence[Mapping[str, Any]]],
+    search: str,
+) -> dict[str, Any]:
+    """Means, intervals, and the tests of every pair, for one kind of search."""
+    config = protocol.config
+    bootstrap = Bootstrap(len(test), config.resamples)
+    statistics = {
+        label: [
+            sentence_statistics(
+                read_lines(evaluation(protocol.output / run["directory"], beam, "txt")),
+                test.references,
+                config.evaluation.tokenize,
+            )
+            for run in runs[label]
+        ]
+        for label in systems
+    }
+    resampled = {label: bootstrap.scores(found) for label, found in statistics.items()}
+    bleu = {label: [run["test"][search]["bleu"] for run in runs[label]] for label in systems}
+    table = {
+        label: {
+            "mean": mean(values),
+            "std": stdev(values) if len(values) > 1 else None,
+            "interval": interval(resampled[label]),
+        }
+        for label, values in bleu.items()
+    }
+    pairs = [
+        {
+            "one": one,
+            "other": other,
+            **asdict(paired_t(bleu[one], bleu[other])),
+            "bootstrap_p": bootstrap_p(
+                mean(map(_bleu, statistics[one])) - mean(map(_bleu, statistics[other])),
+                resampled[one],
+                resampled[other],
+            ),
+            "equal": all(map(_same, statistics[one], statistics[other])),
+        }
+        for other, one in combinations(systems, 2)
+    ]
+    best = supported_best([label for label in systems if label != BASE], table, pairs)
+    return {"systems": table, "pairs": pairs, "best": best}
+
+
+def supported_best(
+    labels: Sequence[str], table: Mapping[str, Mapping[str, Any]], pairs: Sequence[Mapping[str, Any]]
+) -> str | None:
+    """The best objective, if the paired test says so against cross-entropy and against the second best; else None."""
+    if len(labels) < 2:
+        return None
+    first, second = sorted(labels, key=lambda label: -table[label]["mean"])[:2]
+    rivals = {second, *({"ce"} & set(labels))} - {first}
+    tested = [pair["p"] for pair in pairs if {pair["one"], pair["other"]} in ({first, rival} for rival in rivals)]
+    return first if all(p is not None and p < LEVEL for p in tested) else None
+
+
+def choose_examples(protocol: Protocol, seed: int, labels: Sequence[str], test: Split) -> list[dict[str, Any]]:
+    """Test sentences at random from those that the systems translate differently, with greedy search."""
+    lines = {}
+    for label in labels:
+        stage = PlannedStage("test", seed, label)
+        lines[label] = read_lines(evaluation(protocol.directory(stage), 1, "txt"))
+    different = [index for index in range(len(test)) if len({found[index] for found in lines.values()}) > 1]
+    number = min(protocol.config.examples, len(different))
+    return [
+        {
+            "sentence": index + 1,
+            "source": test.sources[index],
+            "references": list(test.references[index]),
+            "translations": {label: found[index] for label, found in lines.items()},
+        }
+        for index in sorted(random.Random(0).sample(different, number))
+    ]
+
+
+def read_lines(path: Path) -> list[str]:
+    """A file of translations; other line separators than the newline are part of a line."""
+    return path.read_text(encoding="utf-8").split("\n")[:-1]
+
+
+def _bleu(statistics: Statistics) -> float:
+    return corpus_bleu(statistics.sum(axis=0))
+
+
+def _same(one: Statistics, other: Statistics) -> bool:
+    return bool((one == other).all())

@@ -1,0 +1,108 @@
+"""The protocol from settings to a filled directory: data first, then the stages, then what they come to."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from bleugrad.configuration.writing import to_toml
+from bleugrad.data.corpus import Split
+from bleugrad.data.preparation import prepare
+from bleugrad.errors import FailureError
+from bleugrad.experiments.paper.carrying_out import Carrying, find_done
+from bleugrad.experiments.paper.config import ReproduceConfig
+from bleugrad.experiments.paper.lock import locked
+from bleugrad.experiments.paper.plan import LOGS, PlannedStage, Protocol
+from bleugrad.experiments.paper.results import summarise
+from bleugrad.experiments.paper.screen import Screen
+from bleugrad.runs.directory import ABOUT, METRICS, Run, continue_run, read_about, start_run
+from bleugrad.runs.files import write_text
+
+STUDY = "reproduce"
+
+
+def reproduce(
+    config: ReproduceConfig, output: Path, *, jobs: int, command: str, overwrite: bool, show: Callable[[Run], None]
+) -> None:
+    """Carry out the protocol, or what is left of it.
+
+    Args:
+        config: all settings.
+        output: the directory.
+        jobs: stages at a time.
+        command: the line that repeats it.
+        overwrite: begin again.
+        show: called when the summary was written: after each seed, and at the end.
+    """
+    protocol = Protocol(config, output)
+    with locked(output):
+        test = _test_split(config)
+        done = set() if overwrite else find_done(protocol)  # before anything is written: settings may not fit
+        with _open_run(protocol, command, overwrite) as run:
+            _carry_out(protocol, done, jobs, run, test, show)
+
+
+def _open_run(protocol: Protocol, command: str, overwrite: bool) -> Run:
+    """Start the run, or go on with the one that is there; to overwrite, every stage is removed first."""
+    path, config, seed = protocol.output, to_toml(protocol.config), protocol.config.seed
+    about = read_about(path)
+    if about is not None and about["study"] != STUDY:
+        raise FailureError(f"{path} holds a run of {about['study']!r}; choose another directory with --output")
+    if about is not None and overwrite:
+        remove_stages(path)
+    if about is None or overwrite:
+        return start_run(path, study=STUDY, config=config, seed=seed, command=command, overwrite=overwrite)
+    run = continue_run(path, config=config, records_end=_whole_records(path / METRICS))
+    run.about |= {"command": command, "seed": seed}
+    write_text(path / ABOUT, json.dumps(run.about, indent=2) + "\n")
+    return run
+
+
+def _carry_out(
+    protocol: Protocol, done: set[PlannedStage], jobs: int, run: Run, test: Split, show: Callable[[Run], None]
+) -> None:
+    seeds = protocol.config.run_seeds()
+
+    def summarise_complete(done: set[PlannedStage]) -> None:
+        complete = [seed for seed in seeds if _is_complete(protocol, done, seed)]
+        if complete:
+            run.summarise(summarise(protocol, complete, test))
+
+    def after(stage: PlannedStage) -> None:
+        if _is_complete(protocol, carrying.done, stage.seed):
+            summarise_complete(carrying.done)
+            if carrying.waiting or carrying.running:
+                show(run)
+
+    summarise_complete(done)
+    with Screen() as screen:
+        carrying = Carrying(protocol, done, jobs, run, screen, after)
+        carrying.carry_out()
+    show(run)
+
+
+def remove_stages(path: Path) -> None:
+    """Remove the training runs of a protocol's directory, and nothing else."""
+    for folder in path.glob("seed-*/*"):
+        about = read_about(folder) if folder.is_dir() else None
+        if about is not None and about["study"] in ("train", "tune"):
+            shutil.rmtree(folder)
+    for log in path.glob(f"{LOGS}/seed-*.txt"):
+        log.unlink()
+
+
+def _test_split(config: ReproduceConfig) -> Split:
+    """The test set; preparing the corpus here first has it downloaded once, and not by every worker."""
+    test = prepare(config.data).test
+    if len(test) == 0:
+        raise FailureError(f"the corpus {config.data.corpus!r} has no test text; without it nothing can be compared")
+    return test
+
+
+def _is_complete(protocol: Protocol, done: set[PlannedStage], seed: int) -> bool:
+    return all(stage in done for stage in protocol.stages if stage.seed == seed)
+
+
+def _whole_records(path: Path) -> int:
+    """Size of the records without a last line that was cut off."""
+    return path.read_bytes().rfind(b"\n") + 1 if path.exists() else 0

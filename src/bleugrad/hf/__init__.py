@@ -1,0 +1,69 @@
+"""Expected BLEU in the trainers of Hugging Face: ``Trainer``, ``Seq2SeqTrainer`` and TRL.
+
+====================  ==========================================================================================
+``BLEULoss``          the ``compute_loss_func``, for encoder-decoder and causal models
+``BLEUCollator``      batches with decoder inputs and, where there are several, references
+``BLEUSchedule``      the callback that goes from cross-entropy to expected BLEU
+``BLEUMetrics``       the ``compute_metrics``: sacreBLEU of what was generated
+``SentenceMean``      the trainer mixin that counts sentences, for the plain mean over them
+``encode_completion`` prompt and completion as the features of a causal model
+``BLEUSFTTrainer``    the ``SFTTrainer`` of TRL with this loss
+``BLEUReward``        BLEU as a reward of GRPO and RLOO; ``bleu_reward`` is one with the usual settings
+====================  ==========================================================================================
+
+Names are resolved on first use, and a library that is missing is named with the command that installs it.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from bleugrad.extras import require_extra
+
+if TYPE_CHECKING:
+    from bleugrad.hf.collator import BLEUCollator
+    from bleugrad.hf.completions import encode_completion
+    from bleugrad.hf.counting import SentenceMean
+    from bleugrad.hf.loss import BLEULoss
+    from bleugrad.hf.metrics import BLEUMetrics
+    from bleugrad.hf.reward import BLEUReward, bleu_reward
+    from bleugrad.hf.schedule import BLEUSchedule
+    from bleugrad.hf.sft import BLEUSFTTrainer
+
+_HOMES = {
+    "BLEUCollator": ("bleugrad.hf.collator", "hf", ("transformers",)),
+    "BLEULoss": ("bleugrad.hf.loss", "hf", ("transformers",)),
+    "BLEUMetrics": ("bleugrad.hf.metrics", "hf", ("sacrebleu",)),
+    "BLEUReward": ("bleugrad.hf.reward", "hf", ("sacrebleu",)),
+    "BLEUSFTTrainer": ("bleugrad.hf.sft", "trl", ("transformers", "trl")),
+    "BLEUSchedule": ("bleugrad.hf.schedule", "hf", ("transformers", "accelerate")),
+    "SentenceMean": ("bleugrad.hf.counting", "hf", ("transformers", "accelerate")),
+    "bleu_reward": ("bleugrad.hf.reward", "hf", ("sacrebleu",)),
+    "encode_completion": ("bleugrad.hf.completions", "hf", ("transformers",)),
+}
+
+__all__ = [
+    "BLEUCollator",
+    "BLEULoss",
+    "BLEUMetrics",
+    "BLEUReward",
+    "BLEUSFTTrainer",
+    "BLEUSchedule",
+    "SentenceMean",
+    "bleu_reward",
+    "encode_completion",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'bleugrad.hf' has no attribute {name!r}")
+    home, extra, needed = _HOMES[name]
+    for module in needed:
+        require_extra(extra, module, f"bleugrad.hf.{name}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,78 @@
+"""sacreBLEU of what the trainer has generated."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sacrebleu.metrics.bleu import BLEU
+
+
+class BLEUMetrics:
+    """``compute_metrics`` of a ``Seq2SeqTrainer`` with ``predict_with_generate=True``: sacreBLEU of the corpus, 0..100.
+
+    Evaluating in several processes repeats sentences to fill the last batches; they are cut off, so ``size`` must be
+    given. The evaluation *loss* of a trainer that generates is the model's own cross-entropy, not the training loss:
+    choose checkpoints with ``metric_for_best_model="bleu"``.
+
+    Args:
+        tokenizer: decodes; special tokens are dropped.
+        size: sentences of the evaluation data, ``len(eval_dataset)``.
+        references: texts to compare with, one list for each sentence, instead of the decoded labels.
+        tokenize: of sacreBLEU: "13a", "none", "intl", "char".
+        lowercase: whether to ignore case.
+
+    After a call ``signature`` is sacreBLEU's, to be given with the score.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        *,
+        size: int,
+        references: Sequence[Sequence[str]] | None = None,
+        tokenize: str = "13a",
+        lowercase: bool = False,
+    ) -> None:
+        if references is not None and len(references) != size:
+            raise ValueError(f"references has {len(references)} sentences; expected {size}, the size")
+        self.tokenizer = tokenizer
+        self.size = size
+        self.references = references
+        # told to take the text as it is, sacreBLEU need not warn that it looks tokenised
+        self.scorer = BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none")
+        self.signature = ""
+
+    def __call__(self, prediction: Any) -> dict[str, float]:
+        """``bleu`` (0..100), ``brevity_penalty`` and ``length_ratio`` of predictions and label ids."""
+        outputs = self._texts("predictions", _token_ids(prediction.predictions))
+        if self.references is None:
+            references = [[text] for text in self._texts("label_ids", prediction.label_ids)]
+        else:
+            references = [list(texts) for texts in self.references]
+        most = max(len(texts) for texts in references)
+        streams: list[list[Any]] = [[texts[k] if k < len(texts) else None for texts in references] for k in range(most)]
+        score = self.scorer.corpus_score(outputs, streams)
+        self.signature = str(self.scorer.get_signature())
+        return {
+            "bleu": score.score,
+            "brevity_penalty": score.bp,
+            "length_ratio": score.ratio,
+        }
+
+    def _texts(self, name: str, ids: Any) -> list[str]:
+        if len(ids) < self.size:
+            raise ValueError(f"{name} has {len(ids)} sentences; expected at least {self.size}, the size")
+        pad = self.tokenizer.pad_token_id
+        kept = np.asarray(ids)[: self.size]
+        texts = self.tokenizer.batch_decode(np.where(kept < 0, pad, kept), skip_special_tokens=True)
+        return [text.strip() for text in texts]
+
+
+def _token_ids(predictions: Any) -> Any:
+    ids = predictions[0] if isinstance(predictions, tuple) else predictions
+    if np.ndim(ids) != 2 or not np.issubdtype(np.asarray(ids).dtype, np.integer):
+        raise ValueError(
+            f"predictions have shape {np.shape(ids)}; expected generated token ids (B, T): "
+            "train with predict_with_generate=True"
+        )
+    return ids

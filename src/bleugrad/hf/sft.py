@@ -1,0 +1,40 @@
+"""TRL's supervised fine-tuning on expected BLEU."""
+
+from typing import Any
+
+from torch import Tensor
+from trl.trainer.sft_trainer import SFTTrainer
+
+from bleugrad.hf.loss import BLEULoss
+
+
+class BLEUSFTTrainer(SFTTrainer):
+    """``SFTTrainer`` that trains on ``bleu_loss``; everything else is TRL's.
+
+    Prompt-completion data gives labels of the completion alone. Leave packing and padding-free batches off: BLEU needs
+    to know where a sentence begins.
+
+    Example::
+
+        trainer = BLEUSFTTrainer(model=model, args=SFTConfig(...), train_dataset=data, processing_class=tokenizer)
+        trainer.bleu_loss = BLEULoss(trainer.model, tokenizer)
+    """
+
+    bleu_loss: BLEULoss | None = None
+
+    def compute_loss(
+        self,
+        model: Any,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> Any:
+        """The loss of a micro-batch, scaled as the trainer scales its own."""
+        if self.bleu_loss is None:
+            self.bleu_loss = BLEULoss(self.accelerator.unwrap_model(self.model), self.processing_class)
+        labels = inputs["labels"]
+        outputs = model(**{name: value for name, value in inputs.items() if name != "labels"}, use_cache=False)
+        loss = self.bleu_loss(outputs, labels, num_items_in_batch)
+        if self.args.average_tokens_across_devices and num_items_in_batch is not None:
+            loss = loss * self.accelerator.num_processes
+        return (loss, outputs) if return_outputs else loss

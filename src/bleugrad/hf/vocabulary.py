@@ -1,0 +1,43 @@
+"""Which ids of the model's vocabulary BLEU looks at, and which tokens open a word."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bleugrad.core.arguments import check_choice
+from bleugrad.tokenizers import word_start_mask
+
+EOS_ROLES = ("length", "token", "exclude")
+SPECIAL_CHOICES = ("exclude", "include")
+
+
+def length_eos(tokenizer: Any, eos: str) -> int | None:
+    """The EOS that ends a hypothesis, or None where it does not."""
+    if eos != "length":
+        return None
+    if tokenizer.eos_token_id is None:
+        raise ValueError("eos is 'length', but the tokenizer has no eos_token; expected one, or eos='exclude'")
+    return int(tokenizer.eos_token_id)
+
+
+def excluded_ids(tokenizer: Any, eos: str, special_tokens: str | Iterable[int]) -> Tensor:
+    """The label ids that do not count for BLEU, (S,). The unknown token counts: it stands for a word."""
+    if isinstance(special_tokens, str):
+        check_choice("special_tokens", special_tokens, SPECIAL_CHOICES)
+        chosen = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id} if special_tokens == "exclude" else set()
+    else:
+        chosen = {int(index) for index in special_tokens}
+    chosen.discard(tokenizer.eos_token_id)
+    if eos == "exclude" and tokenizer.eos_token_id is not None:
+        chosen.add(tokenizer.eos_token_id)
+    return torch.tensor(sorted(chosen), dtype=torch.long)
+
+
+def word_starts(tokenizer: Any, vocabulary: int) -> Tensor:
+    """The tokens of the model's vocabulary that open a word, (V,)."""
+    if getattr(tokenizer, "is_fast", False):
+        return word_start_mask(tokenizer, size=vocabulary)
+    special = dict.fromkeys(tokenizer.all_special_tokens, True)
+    return word_start_mask(tokenizer.get_vocab(), special=special, size=vocabulary)

@@ -1,0 +1,105 @@
+"""The figure of the paper's experiment: validation BLEU over epochs, the first phase and then the branches."""
+
+from collections.abc import Mapping, Sequence
+from statistics import mean, stdev
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from bleugrad.reports.paper_tables import BASE, objectives
+from bleugrad.reports.style import Draw, Palette
+
+Summary = Mapping[str, Any]
+Point = tuple[float, float, float]
+"""Epoch, mean and standard deviation over seeds."""
+
+LOOKS = {
+    "ce": ("ink", "o"),
+    "reinforce": ("orange", "s"),
+    "bound": ("purple", "^"),
+    "exact": ("blue", "D"),
+    "unbiased": ("green", "v"),
+    "exact-own": ("vermillion", "P"),
+}
+OTHER_LOOKS = tuple((colour, marker) for marker in "Xh*<>p" for colour in ("blue", "vermillion", "green", "purple"))
+
+
+def draw_training(summary: Summary) -> Draw:
+    """As the paper's figure 3; below, what each branch gains over the weights it starts from."""
+    labels = objectives(summary)
+    others = iter(OTHER_LOOKS * (1 + len(labels) // len(OTHER_LOOKS)))
+    looks = {label: LOOKS[label] if label in LOOKS else next(others) for label in labels}
+
+    def draw(figure: Figure, palette: Palette) -> None:
+        above, below = figure.subplots(2, 1, height_ratios=(1.3, 1))
+        _draw_phases(above, summary, looks, palette)
+        _draw_gains(below, summary, looks, palette)
+        figure.legend(*below.get_legend_handles_labels(), loc="outside upper center", ncols=3)
+
+    return draw
+
+
+def course(histories: Sequence[Sequence[Mapping[str, Any]]], minus_start: bool = False) -> list[Point]:
+    """Mean and spread of validation BLEU, times 100, at each epoch that a seed has reached.
+
+    Args:
+        histories: of each seed, in order of epochs.
+        minus_start: without the score each begins with.
+    """
+    values: dict[int, list[float]] = {}
+    for history in histories:
+        start = history[0]["bleu"] if minus_start else 0.0
+        for point in history:
+            values.setdefault(point["epoch"], []).append(100 * (point["bleu"] - start))
+    return [(epoch, mean(found), stdev(found) if len(found) > 1 else 0.0) for epoch, found in sorted(values.items())]
+
+
+def _histories(summary: Summary, label: str) -> list[Any]:
+    return [run["history"] for run in summary["runs"][label]]
+
+
+def _draw_phases(axes: Axes, summary: Summary, looks: Mapping[str, tuple[str, str]], palette: Palette) -> None:
+    first = course(_histories(summary, BASE))
+    _line(axes, first, palette.ink, "solid", "", band=True)
+    end = first[-1][0]
+    axes.axvline(end, color=palette.ink, linewidth=0.8, linestyle=(0, (2, 2)))
+    for label, (colour, _) in looks.items():
+        later = [(end + epoch, middle, spread) for epoch, middle, spread in course(_histories(summary, label))]
+        _line(axes, later, getattr(palette, colour), "solid", "", band=False)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel("epoch: cross-entropy, then each objective")
+    axes.set_ylabel("validation BLEU")
+
+
+def _line(axes: Axes, points: Sequence[Point], colour: str, style: str, label: str, band: bool) -> None:
+    epochs, middle, spread = (list(column) for column in zip(*points, strict=True))
+    axes.plot(epochs, middle, color=colour, linestyle=style, linewidth=1.4, label=label or None)
+    if band:
+        low = [value - width for value, width in zip(middle, spread, strict=True)]
+        high = [value + width for value, width in zip(middle, spread, strict=True)]
+        axes.fill_between(epochs, low, high, color=colour, alpha=0.2, linewidth=0)
+
+
+def _draw_gains(axes: Axes, summary: Summary, looks: Mapping[str, tuple[str, str]], palette: Palette) -> None:
+    axes.axhline(0, color=palette.ink, linewidth=0.8)
+    for place, (label, (colour, marker)) in enumerate(looks.items()):
+        aside = 0.5 * ((place + 0.5) / len(looks) - 0.5)  # beside each other, so that no bar hides another
+        points = course(_histories(summary, label), minus_start=True)[1:]
+        axes.errorbar(
+            [epoch + aside for epoch, _, _ in points],
+            [middle for _, middle, _ in points],
+            yerr=[spread for _, _, spread in points],
+            color=getattr(palette, colour),
+            marker=marker,
+            markersize=5,
+            linewidth=1.0,
+            elinewidth=1.0,
+            label=summary["titles"][label],
+        )
+    last = max(run["epochs"] for label in looks for run in summary["runs"][label])
+    axes.set_xlim(0.5, last + 0.5)
+    axes.set_xticks(range(1, last + 1, 1 + last // 12))
+    axes.set_xlabel("epoch of the second phase")
+    axes.set_ylabel("gain in BLEU")

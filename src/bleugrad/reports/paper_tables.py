@@ -1,0 +1,230 @@
+"""The tables of the paper's experiment: header, rows and caption, from a saved summary."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import mean, median
+from typing import Any
+
+from bleugrad.reports.page import Strong
+
+Summary = Mapping[str, Any]
+
+BASE, CROSS_ENTROPY, LEVEL = "base", "ce", 0.05
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table. A cell is plain text, ``Strong`` where it stands out."""
+
+    header: list[str]
+    rows: list[list[str]]
+    caption: str
+
+
+def objectives(summary: Summary) -> list[str]:
+    """Labels of the second phases, in order."""
+    return [label for label in summary["titles"] if label != BASE]
+
+
+DIFFERENCES = (
+    "p, seeds: paired t-test over seeds. shows from: the least difference that test would have called significant, "
+    "given the spread of the differences. p, sentences: paired bootstrap of the test set. Not corrected for the number "
+    "of comparisons."
+)
+
+
+def results_table(summary: Summary) -> Table:
+    """The form of the paper's tables 1 and 2: a row for each width of the beam, a column for each objective."""
+    labels = objectives(summary)
+    titles = [summary["titles"][label] for label in labels]
+    rows = [[search, *(score(summary, search, label) for label in labels)] for search in summary["searches"]]
+    return Table(["", *titles], rows, f"{description(summary)} {bold_rule(summary)}")
+
+
+def scores_table(summary: Summary) -> Table:
+    """A row for each objective: scores, their intervals, and the difference from cross-entropy."""
+    header = [""]
+    for search in summary["searches"]:
+        header += [search, *(["over CE"] if _has_cross_entropy(summary) else []), "interval"]
+    rows = []
+    for label, title in summary["titles"].items():
+        row = [title if label != BASE else "base (first phase)"]
+        for search in summary["searches"]:
+            row.append(score(summary, search, label))
+            if _has_cross_entropy(summary):
+                row.append(_over_cross_entropy(summary, search, label))
+            row.append(_interval(summary, search, label))
+        rows.append(row)
+    caption = (
+        f"{description(summary)} interval: 95 % bootstrap interval of the mean over the test sentences. "
+        f"{bold_rule(summary)}"
+    )
+    return Table(header, rows, caption)
+
+
+def differences_table(summary: Summary, search: str, every: bool = False) -> Table:
+    """Differences and their tests: against cross-entropy, or of every pair."""
+    rows = []
+    for pair in summary["scores"][search]["pairs"]:
+        if every or (CROSS_ENTROPY in (pair["one"], pair["other"]) and BASE not in (pair["one"], pair["other"])):
+            sign = -1 if pair["one"] == CROSS_ENTROPY else 1
+            names = [summary["titles"][pair[side]] for side in ("one", "other")[::sign]]
+            rows.append([f"{names[0]} - {names[1]}", *_test_cells(pair, sign)])
+    return Table(["", "difference", "p, seeds", "shows from", "p, sentences"], rows, f"Search: {search}.")
+
+
+def choices_table(summary: Summary) -> Table:
+    """What was chosen for each objective, and what training took."""
+    rows = []
+    for label, title in summary["titles"].items():
+        runs = summary["runs"][label]
+        rates = "" if label == BASE else _each(f"{run['learning_rate']:.1e}" for run in runs)
+        seconds = [run["seconds_per_epoch"] for run in runs if run["seconds_per_epoch"] is not None]
+        time = f"{median(seconds):.1f}" if seconds else ""
+        rows.append([title, time, _each(str(run["best_epoch"]) for run in runs), rates])
+    caption = (
+        "s/epoch: seconds of training in an epoch, the median. Epoch and learning rate were chosen by validation BLEU; "
+        "where the seeds differ, each is given. Epoch 0 has the weights of the first phase."
+    )
+    return Table(["", "s/epoch", "epoch", "learning rate"], rows, caption)
+
+
+def lengths_table(summary: Summary) -> Table:
+    """chrF, lengths and brevity penalty."""
+    header, rows = [""], []
+    for search in summary["searches"]:
+        header += [f"chrF, {search}", "length", "BP"]
+    for label, title in summary["titles"].items():
+        row = [title]
+        for search in summary["searches"]:
+            found = [run["test"][search] for run in summary["runs"][label]]
+            row.append(f"{100 * mean(one['chrf'] for one in found):.2f}")
+            row += [f"{mean(one[name] for one in found):.3f}" for name in ("length_ratio", "brevity_penalty")]
+        rows.append(row)
+    return Table(header, rows, "Means over seeds. length: tokens for each of the reference. BP: brevity penalty.")
+
+
+def tries_table(summary: Summary) -> Table:
+    """Validation BLEU of every learning rate tried."""
+    rows = []
+    for label in objectives(summary):
+        tried: dict[float, list[float]] = {}
+        for run in summary["runs"][label]:
+            for one in run["tries"]:
+                tried.setdefault(one["learning_rate"], []).append(one["best_bleu"])
+        scores = [f"{rate:.1e}: {100 * mean(found):.2f}" for rate, found in sorted(tried.items())]
+        rows.append([summary["titles"][label], *scores])
+    most = max(map(len, rows))
+    rows = [[*row, *[""] * (most - len(row))] for row in rows]
+    return Table(
+        ["", *(f"try {number}" for number in range(1, most))],
+        rows,
+        "Learning rate: best validation BLEU, the mean of the seeds that tried it. Every objective has as many tries.",
+    )
+
+
+def base_table(summary: Summary) -> Table:
+    """The first phase of each seed."""
+    rows = [
+        [
+            str(run["seed"]),
+            str(run["epochs"]),
+            str(run["best_epoch"]),
+            f"{100 * run['best_bleu']:.2f}",
+            "yes" if run["converged"] else "no",
+        ]
+        for run in summary["runs"][BASE]
+    ]
+    caption = (
+        "The first phase, cross-entropy. converged: stopped early, or its last three epochs brought less than 0.2 "
+        "validation BLEU."
+    )
+    return Table(["seed", "epochs", "best epoch", "validation BLEU", "converged"], rows, caption)
+
+
+def score(summary: Summary, search: str, label: str) -> str:
+    """Mean and standard deviation over seeds, times 100; strong if it is the best beyond doubt."""
+    found = summary["scores"][search]["systems"][label]
+    spread = "" if found["std"] is None else f" ± {100 * found['std']:.2f}"
+    text = f"{100 * found['mean']:.2f}{spread}"
+    return Strong(text) if summary["scores"][search]["best"] == label else text
+
+
+def description(summary: Summary) -> str:
+    """What the numbers are."""
+    seeds = len(summary["seeds"])
+    spread = "one seed." if seeds == 1 else f"mean ± standard deviation of {seeds} seeds."
+    return f"Test BLEU on {summary['corpus']} ({summary['test_sentences']} sentences), {spread}"
+
+
+def bold_rule(summary: Summary) -> str:
+    """What bold means, or why nothing is."""
+    if len(summary["seeds"]) == 1:
+        return "With one seed no test over seeds is possible, so nothing is bold."
+    any_bold = any(summary["scores"][search]["best"] for search in summary["searches"])
+    rule = "better than CE and than the second best in a paired t-test over seeds, p < 0.05"
+    return f"Bold: {rule}." if any_bold else f"Nothing is bold: no objective is {rule}."
+
+
+def power(summary: Summary) -> str:
+    """What the test over seeds can show at all."""
+    seeds = len(summary["seeds"])
+    if seeds == 1:
+        return "One seed says nothing about others: only the bootstrap over test sentences is given."
+    parts = []
+    for search in summary["searches"]:
+        least = [
+            pair["smallest"]
+            for pair in summary["scores"][search]["pairs"]
+            if CROSS_ENTROPY in (pair["one"], pair["other"]) and BASE not in (pair["one"], pair["other"])
+        ]
+        if least:
+            parts.append(f"{100 * median(least):.2f} BLEU ({search})")
+    if not parts:
+        return ""
+    few = " Two seeds leave one degree of freedom, where t must exceed 12.7: almost nothing can be shown." * (
+        seeds == 2
+    )
+    return (
+        f"With {seeds} seeds and the spread seen here, the t-test calls a difference from CE significant from about "
+        f"{' and '.join(parts)} on, by the median of the objectives.{few}"
+    )
+
+
+def _has_cross_entropy(summary: Summary) -> bool:
+    return CROSS_ENTROPY in summary["titles"]
+
+
+def _over_cross_entropy(summary: Summary, search: str, label: str) -> str:
+    if label == CROSS_ENTROPY:
+        return ""
+    systems = summary["scores"][search]["systems"]
+    return _signed(systems[label]["mean"] - systems[CROSS_ENTROPY]["mean"])
+
+
+def _interval(summary: Summary, search: str, label: str) -> str:
+    low, high = summary["scores"][search]["systems"][label]["interval"]
+    return f"{100 * low:.1f} to {100 * high:.1f}"
+
+
+def _test_cells(pair: Mapping[str, Any], sign: int) -> list[str]:
+    if pair["equal"]:
+        return ["0.00", "equal", "", "equal"]
+    smallest = "" if pair["smallest"] is None else f"{100 * pair['smallest']:.2f}"
+    return [_signed(sign * pair["difference"]), _probability(pair["p"]), smallest, _probability(pair["bootstrap_p"])]
+
+
+def _probability(p: float | None) -> str:
+    if p is None:
+        return "-"
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def _signed(difference: float) -> str:
+    return f"{100 * difference:+.2f}"
+
+
+def _each(values: Any) -> str:
+    """The values of the seeds, once where they agree."""
+    found: Sequence[str] = list(values)
+    return found[0] if len(set(found)) == 1 else ", ".join(found)

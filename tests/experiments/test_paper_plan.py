@@ -1,0 +1,177 @@
+"""Branches, settings and stages: what is made of the objectives' texts, what waits for what, what is done."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bleugrad.configuration.loading import build
+from bleugrad.configuration.writing import to_toml
+from bleugrad.errors import FailureError, UsageError
+from bleugrad.experiments.paper.branches import read_branch
+from bleugrad.experiments.paper.config import ReproduceConfig
+from bleugrad.experiments.paper.plan import PlannedStage, Protocol, rate_name
+from bleugrad.experiments.paper.presets import PRESETS, configured, preset
+
+TEN = {"objectives": ("ce", "exact"), "seeds": 2, "tuning": {"factors": (1.0, 3.0)}}
+
+
+def protocol(output=Path("out"), **more):
+    return Protocol(build(ReproduceConfig, TEN | more), output)
+
+
+def save(plan, stage, best_bleu, status="finished"):
+    """A stage as a training run leaves it."""
+    directory = plan.directory(stage)
+    directory.mkdir(parents=True)
+    (directory / "run.json").write_text(json.dumps({"study": "train", "status": status}))
+    (directory / "config.toml").write_text(to_toml(plan.settings(stage)))
+    (directory / "summary.json").write_text(json.dumps({"best_bleu": best_bleu}))
+
+
+def test_a_branch_is_a_name_or_a_text_with_settings():
+    assert read_branch("exact-own").overrides == {"objective": {"name": "exact", "feeding": "greedy"}}
+    branch = read_branch("mix=exact,cross_entropy_weight=0.1,data.batch_size=128,learning_rate=1e-4/3e-4")
+    assert branch.overrides == {
+        "objective": {"name": "exact", "cross_entropy_weight": 0.1},
+        "data": {"batch_size": 128},
+    }
+    assert branch.rates == (1e-4, 3e-4)
+    assert (branch.title, read_branch("bound").title) == ("mix", "LB")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("exacct", "'exacct' is not known; did you mean 'exact'?"),
+        ("a=exacct", "name is 'exacct'"),
+        ("a=exact,level", "'level' in 'a=exact,level' has no value"),
+        ("a=exact,levl=x", "'levl' in 'a=exact,levl=x' is no setting; did you mean 'level'?"),
+        ("a=exact,level=x", "level is 'x'; expected 'corpus' or 'sentence'"),
+        ("a=exact,smoothing=x", "smoothing in 'a=exact,smoothing=x' is 'x'; expected a number"),
+        ("a=exact,optimizer.epochs=9", "is the same for all"),
+        ("a=mrt,include_reference=yes", "expected true or false"),
+        ("../a=exact", "the label '../a' names a folder"),
+        ("base=exact", "is taken by the first phase"),
+        ("a=ce,feeding=greedy", "cross-entropy needs the reference's tokens"),
+    ],
+)
+def test_a_mistake_in_a_branch_is_said(text, message):
+    with pytest.raises(UsageError) as error:
+        read_branch(text)
+    assert message in str(error.value)
+
+
+def test_every_objective_has_as_many_tries():
+    config = build(ReproduceConfig, {"objectives": ("ce", "reinforce", "hot=exact,learning_rate=1e-3/3e-3/1e-2")})
+    rates = {branch.label: config.rates(branch) for branch in config.branches()}
+    assert rates == {"ce": [3e-5, 1e-4, 3e-4], "reinforce": [3e-6, 1e-5, 3e-5], "hot": [1e-3, 3e-3, 1e-2]}
+    with pytest.raises(UsageError, match=r"hot names 1 learning rates and tuning.factors 3; expected as many"):
+        build(ReproduceConfig, {"objectives": ("ce", "hot=exact,learning_rate=1e-3")})
+    with pytest.raises(UsageError, match="expected each label once"):
+        build(ReproduceConfig, {"objectives": ("ce", "ce")})
+
+
+def test_stages_and_what_they_wait_for():
+    plan = protocol()
+    assert len(plan.stages) == 2 * (1 + 1 + 2 * (2 + 1))
+    base, ce, exact = PlannedStage("base", 1, "base"), plan.tries(1, "ce"), plan.tries(1, "exact")
+    assert plan.needs(base) == set()
+    assert plan.needs(PlannedStage("test", 1, "base")) == {base}
+    assert plan.needs(ce[0]) == {base}
+    assert plan.needs(PlannedStage("test", 1, "exact")) == {*exact}
+    assert [plan.name(stage) for stage in exact] == ["seed-1/exact-lr1e-4", "seed-1/exact-lr3e-4"]
+    assert plan.name(PlannedStage("test", 2, "base")) == "seed-2/base on test"
+
+
+def test_settings_of_the_phases():
+    plan = protocol(objectives=("ce", "own=exact,feeding=greedy,data.batch_size=7"), base={"epochs": 9, "clip": 3.0})
+    base = plan.settings(PlannedStage("base", 2, "base"))
+    assert (base.seed, base.objective.name, base.optimizer.epochs) == (2, "ce", 9)
+    assert base.optimizer.early_stopping > 0
+    tried = plan.settings(plan.tries(2, "own")[1])
+    assert (tried.seed, tried.objective.name, tried.objective.feeding, tried.data.batch_size) == (
+        2,
+        "exact",
+        "greedy",
+        7,
+    )
+    assert (tried.optimizer.epochs, tried.optimizer.learning_rate, tried.optimizer.clip) == (5, 3e-4, 3.0)
+    assert tried.optimizer.early_stopping == 0
+    assert plan.settings(plan.tries(2, "ce")[1]).data.batch_size == 64
+
+
+def test_the_best_try_is_that_of_the_highest_validation_score(tmp_path):
+    plan = protocol(tmp_path)
+    first, second = plan.tries(1, "exact")
+    save(plan, first, 0.30)
+    save(plan, second, 0.31)
+    assert plan.best_try(1, "exact") == second
+    assert plan.name(PlannedStage("test", 1, "exact")) == "seed-1/exact-lr3e-4 on test"
+    save(plan, plan.tries(1, "ce")[0], 0.30)
+    save(plan, plan.tries(1, "ce")[1], 0.30)
+    assert plan.best_try(1, "ce") == plan.tries(1, "ce")[0]
+
+
+def test_the_first_seed_can_choose_for_all(tmp_path):
+    plan = protocol(tmp_path, tuning={"factors": (1.0, 3.0), "choose_with": "first"})
+    first = plan.tries(1, "exact")
+    (only,) = plan.tries(2, "exact")
+    assert len(first) == 2
+    assert plan.needs(only) == {PlannedStage("base", 2, "base"), *first}
+    save(plan, first[0], 0.30)
+    save(plan, first[1], 0.31)
+    assert plan.name(only) == "seed-2/exact-lr3e-4"
+    assert plan.settings(only).optimizer.learning_rate == 3e-4
+
+
+def test_what_is_done_is_known_from_its_files(tmp_path):
+    plan = protocol(tmp_path)
+    base = PlannedStage("base", 1, "base")
+    assert not plan.is_done(base)
+    save(plan, base, 0.3)
+    assert plan.is_done(base)
+    save(plan, plan.tries(1, "ce")[0], 0.3, status="running")
+    assert not plan.is_done(plan.tries(1, "ce")[0])
+    test = PlannedStage("test", 1, "base")
+    folder = plan.directory(base) / "evaluations"
+    folder.mkdir()
+    (folder / "test.greedy.json").write_text("{}")
+    assert not plan.is_done(test)
+    (folder / "test.beam5.json").write_text("{}")
+    assert plan.is_done(test)
+
+
+def test_a_stage_with_other_settings_is_not_taken_for_this_one(tmp_path):
+    save(protocol(tmp_path), PlannedStage("base", 1, "base"), 0.3)
+    with pytest.raises(FailureError, match=r"was made with optimizer.epochs = 20, and 7 is asked for now"):
+        protocol(tmp_path, base={"epochs": 7}).is_done(PlannedStage("base", 1, "base"))
+    assert protocol(tmp_path, threads=2).is_done(PlannedStage("base", 1, "base"))
+
+
+@pytest.mark.parametrize(("rate", "name"), [(1e-4, "1e-4"), (3e-5, "3e-5"), (2.5e-4, "2.5e-4"), (0.1, "1e-1")])
+def test_learning_rates_have_short_names(rate, name):
+    assert rate_name(rate) == name
+
+
+@pytest.mark.parametrize("name", [name for name in PRESETS if name != "e2e_nlg"])
+def test_presets_are_settings(name):
+    config = configured(preset(name), None, {"seeds": 4})
+    assert config.seeds == 4
+    assert config.base.early_stopping > 0
+
+
+def test_e2e_nlg_has_a_branch_with_all_references(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("BLEUGRAD_DATA", str(tmp_path / "none"))
+    with pytest.raises(FailureError, match="e2e_nlg is in none of"):
+        preset("e2e_nlg")
+    (tmp_path / "e2e_nlg").mkdir()
+    monkeypatch.setenv("BLEUGRAD_DATA", str(tmp_path))
+    config = configured(preset("e2e_nlg"), None, {})
+    assert config.branches()[-1].overrides["data"]["train_target"] == f"{tmp_path}/e2e_nlg/train.refs.trg.gz"
+
+
+def test_an_unknown_preset_is_wrong_usage():
+    with pytest.raises(UsageError, match="preset is 'multi'; expected one of builtin, tiny, multi30k"):
+        preset("multi")

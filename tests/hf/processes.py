@@ -1,0 +1,139 @@
+"""What each of two processes runs; its results are saved for the test, which compares them with one process."""
+
+import os
+import socket
+
+import torch
+import torch.distributed as dist
+
+from tests.hf.models import LINES, encode_pairs, features, make_model, make_tokenizer
+
+PROCESSES = 2
+IGNORED_ROW = 3
+HALVES = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 2}
+STEPS = {  # model, options of the loss, options of the trainer
+    "tokens": ("T5", {"bleu_weight": 0.8}, HALVES),
+    "tokens of each process": ("BART", {}, HALVES | {"average_tokens_across_devices": False}),
+    "tokens fused": ("Marian", {"bleu_weight": 0.8, "fused": True}, HALVES),
+    "sentences": ("T5", {"weighting": "sentences", "bleu_weight": 0.8}, HALVES),
+    "sentences of each process": (
+        "T5",
+        {"weighting": "sentences"},
+        HALVES | {"average_tokens_across_devices": False},
+    ),
+    "sentences without accumulation": ("T5", {"weighting": "sentences"}, {"per_device_train_batch_size": 4}),
+    "corpus": ("T5", {"level": "corpus"}, {"per_device_train_batch_size": 4}),
+    "causal": ("GPT-2", {}, HALVES),
+}
+EVALUATED = 19
+
+
+def rows_of(case):
+    """Eight sentences; one of those weighted by sentences has nothing to learn from."""
+    name, options, _ = STEPS[case]
+    rows = features() if name != "GPT-2" else encode_pairs()
+    if options.get("weighting") == "sentences":
+        rows[IGNORED_ROW]["labels"] = [-100] * 3
+    return rows
+
+
+def evaluation_rows():
+    return features((LINES * 3)[:EVALUATED])
+
+
+def evaluate(folder, size=EVALUATED):
+    """The metrics, and how many rows the trainer passed to them."""
+    from transformers import Seq2SeqTrainer, Seq2SeqTrainingArguments
+
+    from bleugrad.hf import BLEUCollator, BLEULoss, BLEUMetrics
+    from tests.hf.trainers import arguments
+
+    model, tokenizer, received = make_model("BART"), make_tokenizer(), []
+    metrics = BLEUMetrics(tokenizer, size=size, tokenize="char")
+
+    def watched(prediction):
+        received.append(len(prediction.predictions))
+        return metrics(prediction)
+
+    trainer = Seq2SeqTrainer(
+        model=model,
+        args=arguments(
+            folder,
+            Seq2SeqTrainingArguments,
+            predict_with_generate=True,
+            generation_max_length=8,
+            per_device_eval_batch_size=8,
+        ),
+        eval_dataset=evaluation_rows(),
+        data_collator=BLEUCollator(tokenizer, model),
+        processing_class=tokenizer,
+        compute_loss_func=BLEULoss(model, tokenizer),
+        compute_metrics=watched,
+    )
+    return trainer.evaluate(), received[0]
+
+
+def shard_and_step(rank):
+    """Gradients and loss of a sharded model, each process with half of the sentences, and an error."""
+    from torch.distributed.fsdp import fully_shard
+
+    found = {"plain": _sharded_step(rank, fused=False), "fused": _sharded_step(rank, fused=True)}
+    try:
+        _sharded_step(rank, fused=True, first=lambda model, mesh: fully_shard(model.lm_head, mesh=mesh))
+    except ValueError as error:
+        found["apart"] = str(error)
+    return found
+
+
+def _sharded_step(rank, fused, first=lambda model, mesh: None):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    from bleugrad.hf import BLEUCollator, BLEULoss
+
+    model, mesh = make_model("Llama"), init_device_mesh("cpu", (PROCESSES,))
+    loss = BLEULoss(model, make_tokenizer(), fused=fused)
+    first(model, mesh)
+    fully_shard(model, mesh=mesh)
+    assert all(parameter.to_local().numel() < parameter.numel() for parameter in model.parameters())
+    batch = BLEUCollator(make_tokenizer(), model)(encode_pairs()[rank::PROCESSES])
+    labels = batch.pop("labels")
+    value = loss(model(**batch), labels)
+    value.backward()
+    grads = {name: p.grad.full_tensor() for name, p in model.named_parameters() if p.grad is not None}
+    torch.optim.SGD(model.parameters(), lr=0.1).step()
+    return grads, value.detach()
+
+
+def work(rank, port, folder):
+    torch.set_num_threads(1)
+    os.environ |= {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(PROCESSES),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "ACCELERATE_USE_CPU": "1",
+    }
+    from tests.hf import trainers
+
+    results = {}
+    for case, (name, loss_options, options) in STEPS.items():
+        kind = trainers.SentenceTrainer if case in ("sentences", "sentences of each process") else trainers.Trainer
+        found = trainers.one_step(
+            folder / case, name, rows_of(case), trainer=kind, loss_options=loss_options, ddp_backend="gloo", **options
+        )
+        results[case] = found
+    results["evaluation"] = evaluate(folder)
+    results["sharded"] = shard_and_step(rank)
+    torch.save(results, folder / f"{rank}.pt")
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def run_processes(folder):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    torch.multiprocessing.spawn(work, (port, folder), nprocs=PROCESSES)
+    return [torch.load(folder / f"{rank}.pt") for rank in range(PROCESSES)]

@@ -1,0 +1,303 @@
+"""The compute_loss_func against one sentence at a time, and what it refuses."""
+
+import pytest
+import torch
+
+pytest.importorskip("transformers")
+
+import bleugrad
+from bleugrad.hf import BLEUCollator, BLEULoss, encode_completion
+from tests.hf.models import (
+    BEGIN,
+    CAUSAL,
+    END,
+    ENGLISH,
+    GERMAN,
+    LINES,
+    PAD,
+    SEQ2SEQ,
+    UNKNOWN,
+    encode,
+    features,
+    gradients,
+    make_model,
+    make_tokenizer,
+)
+from tests.hf.oracle import step_loss
+
+NOT_WORDS = (PAD, BEGIN, ENGLISH, GERMAN)
+CLOSE = {"rtol": 0, "atol": 1e-12}
+
+
+def run(model, rows, tokenizer=None, loss=None, **options):
+    """Loss and gradients as the trainer has them: labels taken away, then the forward pass, then the loss."""
+    tokenizer = tokenizer or make_tokenizer()
+    loss = loss or BLEULoss(model, tokenizer, **options)
+    batch = BLEUCollator(tokenizer, model)(rows)
+    labels = batch.pop("labels")
+    model.zero_grad()
+    value = loss(model(**batch), labels)
+    value.backward()
+    return value.detach(), gradients(model)
+
+
+def expected(model, rows, **options):
+    model.zero_grad()
+    value = step_loss(model, rows, **options)
+    value.backward()
+    return value.detach(), gradients(model)
+
+
+def assert_same(found, wanted, **tolerance):
+    torch.testing.assert_close(found[0], wanted[0], **(tolerance or CLOSE))
+    assert found[1].keys() == wanted[1].keys()
+    assert max(grad.abs().max() for grad in wanted[1].values()) > 1e-4
+    for name, grad in wanted[1].items():
+        torch.testing.assert_close(
+            found[1][name], grad, **(tolerance or CLOSE), msg=lambda m, name=name: f"{name}: {m}"
+        )
+
+
+@pytest.mark.parametrize("name", SEQ2SEQ)
+def test_a_padded_batch_has_the_loss_of_its_sentences_alone(name):
+    model, rows = make_model(name), features()
+    assert_same(run(model, rows), expected(model, rows, eos_id=END, excluded=NOT_WORDS))
+
+
+@pytest.mark.parametrize("weighting", ["tokens", "sentences"])
+@pytest.mark.parametrize("blend", [0.0, 0.3, 1.0])
+def test_sentences_are_weighted_as_said_and_blended_with_cross_entropy(weighting, blend):
+    model, rows = make_model("T5"), features()
+    wanted = expected(model, rows, weighting=weighting, blend=blend, eos_id=END)
+    assert_same(run(model, rows, weighting=weighting, bleu_weight=blend), wanted)
+
+
+def test_without_bleu_it_is_the_loss_of_the_model():
+    model, rows = make_model("Marian"), features()
+    own = model(**BLEUCollator(make_tokenizer(), model)(rows)).loss
+    torch.testing.assert_close(run(model, rows, bleu_weight=0.0)[0], own.detach(), **CLOSE)
+
+
+@pytest.mark.parametrize(
+    ("eos", "options"),
+    [("length", {"eos_id": END}), ("token", {}), ("exclude", {"excluded": (*NOT_WORDS, END)})],
+)
+def test_the_end_of_a_sentence_is_a_length_a_token_or_nothing(eos, options):
+    model, rows = make_model("BART"), features()
+    assert_same(run(model, rows, eos=eos), expected(model, rows, **options))
+
+
+@pytest.mark.parametrize(
+    ("choice", "excluded"),
+    [("exclude", NOT_WORDS), ("include", ()), ([GERMAN], (GERMAN,)), ([ENGLISH], (ENGLISH,))],
+)
+def test_language_codes_count_or_not_as_chosen(choice, excluded):
+    """NLLB's labels begin with the code, mBART's end with it; cross-entropy learns it in any case."""
+    for name, place in (("NLLB", {"before": [GERMAN]}), ("mBART", {"after": [GERMAN]})):
+        model, rows = make_model(name), features(**place)
+        wanted = expected(model, rows, excluded=excluded, blend=0.5, eos_id=END if name == "NLLB" else None)
+        eos = "length" if name == "NLLB" else "token"
+        assert_same(run(model, rows, special_tokens=choice, bleu_weight=0.5, eos=eos), wanted)
+
+
+def test_the_unknown_token_counts():
+    model, rows = make_model("T5"), features()
+    rows[0]["labels"][1] = UNKNOWN
+    assert_same(run(model, rows), expected(model, rows, eos_id=END, excluded=NOT_WORDS))
+
+
+def test_words_come_from_the_tokenizer():
+    model, rows, tokenizer = make_model("T5"), features(), make_tokenizer()
+    starts = bleugrad.word_start_mask(tokenizer, size=model.config.vocab_size)
+    wanted = expected(model, rows, eos_id=END, word_start=starts)
+    assert_same(run(model, rows, words=True), wanted)
+    assert (wanted[0] - expected(model, rows, eos_id=END)[0]).abs() > 1e-3
+
+
+def test_words_of_a_tokenizer_without_fast_backend():
+    class Slow:
+        is_fast, eos_token_id, unk_token_id = False, END, UNKNOWN
+        all_special_ids, all_special_tokens = make_tokenizer().all_special_ids, make_tokenizer().all_special_tokens
+        get_vocab = make_tokenizer().get_vocab
+
+    model = make_model("BART")
+    loss, fast = BLEULoss(model, Slow(), words=True), BLEULoss(model, make_tokenizer(), words=True)
+    assert torch.equal(loss.criterion.word_start, fast.criterion.word_start)
+
+
+def test_several_references_replace_the_labels():
+    model, rows = make_model("T5"), features()
+    for index, row in enumerate(rows):
+        row["references"] = [encode(LINES[(index + k) % len(LINES)]) for k in range(1 + index % 3)]
+    wanted = expected(model, rows, eos_id=END, blend=0.7)
+    assert_same(run(model, rows, bleu_weight=0.7), wanted)
+    assert (wanted[0] - expected(model, features(), eos_id=END, blend=0.7)[0]).abs() > 1e-2
+
+
+@pytest.mark.parametrize("name", CAUSAL)
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_causal_models_are_shifted_their_prompt_masked_and_padding_may_stand_on_either_side(name, side):
+    model, tokenizer = make_model(name), make_tokenizer(side)
+    rows = [encode_completion(tokenizer, source, target) for source, target in zip(LINES, LINES[::-1], strict=True)]
+    assert rows[0]["labels"] == [-100] * (len(rows[0]["labels"]) - len(encode("slow"))) + encode("slow")
+    wanted = expected(model, rows, eos_id=END, blend=0.6)
+    assert_same(run(model, rows, tokenizer, bleu_weight=0.6), wanted)
+
+
+@pytest.mark.parametrize("name", [*SEQ2SEQ, *CAUSAL])
+def test_the_fused_projection_gives_the_same_and_no_logits(name):
+    model = make_model(name)
+    rows = features() if name in SEQ2SEQ else [encode_completion(make_tokenizer(), line, line) for line in LINES]
+    wanted = run(model, rows, bleu_weight=0.5)
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    widths, batch = [], BLEUCollator(make_tokenizer(), model)(rows)
+    model.register_forward_hook(lambda module, args, output: widths.append(output.logits.shape[-1]))
+    loss = BLEULoss(model, make_tokenizer(), bleu_weight=0.5, fused=True)
+    assert_same(run(model, rows, loss=loss), wanted)
+    assert widths == [16]  # hidden states; the vocabulary is larger
+    assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())
+    labels = batch.pop("labels")
+    model.eval()
+    torch.testing.assert_close(loss(model(**batch), labels).detach(), wanted[0], **CLOSE)
+    assert widths[-1] == model.get_output_embeddings().weight.shape[0]
+
+
+def test_a_failed_forward_pass_leaves_the_projection_as_it_was():
+    model = make_model("BART")
+    BLEULoss(model, make_tokenizer(), fused=True)
+    bias = model.final_logits_bias
+    with pytest.raises(ValueError, match="cannot be `None`"):
+        model()
+    assert "forward" not in vars(model.lm_head)
+    assert model.final_logits_bias is bias
+
+
+def test_models_that_cap_their_logits_cannot_be_fused():
+    import transformers
+
+    config = transformers.Gemma2Config(
+        vocab_size=len(make_tokenizer()),
+        hidden_size=16,
+        intermediate_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=8,
+        final_logit_softcapping=30.0,
+        pad_token_id=PAD,
+        eos_token_id=END,
+        bos_token_id=BEGIN,
+    )
+    model = transformers.Gemma2ForCausalLM(config).train()
+    rows = [encode_completion(make_tokenizer(), line, line) for line in LINES[:2]]
+    with pytest.raises(ValueError, match="leave fused=True out"):
+        run(model, rows, fused=True)
+    assert "forward" not in vars(model.lm_head)
+
+
+def test_bart_without_decoder_inputs_is_an_error_even_if_shapes_agree():
+    """BART then decodes from the source, silently."""
+    model = make_model("BART")
+    loss, ids = BLEULoss(model, make_tokenizer()), torch.tensor([encode(LINES[0])])
+    outputs = model(input_ids=ids, attention_mask=torch.ones_like(ids))
+    assert outputs.logits.shape[1] == ids.shape[1]
+    with pytest.raises(ValueError, match="no decoder_input_ids"):
+        loss(outputs, ids)
+
+
+def test_lengths_that_differ_are_an_error():
+    model = make_model("BART")
+    loss, ids = BLEULoss(model, make_tokenizer()), torch.tensor([encode(LINES[0])])
+    outputs = model(input_ids=ids, attention_mask=torch.ones_like(ids))
+    with pytest.raises(ValueError, match="expected a row of logits for each label"):
+        loss(outputs, ids[:, :-1])
+
+
+def test_decoder_inputs_that_are_not_the_labels_are_an_error_unless_wanted():
+    model, rows = make_model("T5"), features()
+    batch = BLEUCollator(make_tokenizer(), model)(rows)
+    labels = batch.pop("labels")
+    batch["decoder_input_ids"] = labels.masked_fill(labels == -100, PAD)  # the label itself: nothing left to predict
+    loss = BLEULoss(model, make_tokenizer())
+    with pytest.raises(ValueError, match="one position later"):
+        loss(model(**batch), labels)
+    loss = BLEULoss(model, make_tokenizer(), check_decoder_inputs=False)
+    assert loss(model(**batch), labels).isfinite()
+
+
+def test_another_model_than_the_trainers_is_an_error():
+    model, other, rows = make_model("T5"), make_model("T5"), features()
+    batch = BLEUCollator(make_tokenizer(), model)(rows)
+    labels = batch.pop("labels")
+    with pytest.raises(RuntimeError, match="the model that the trainer runs"):
+        BLEULoss(other, make_tokenizer())(model(**batch), labels)
+
+
+def test_packed_rows_are_an_error():
+    model = make_model("Llama")
+    ids = torch.tensor([[7, 8, 9, 7, 8, 9]])
+    loss = BLEULoss(model, make_tokenizer())
+    outputs = model(input_ids=ids, position_ids=torch.tensor([[0, 1, 2, 0, 1, 2]]))
+    with pytest.raises(ValueError, match="several sequences"):
+        loss(outputs, ids)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_autocast_does_not_reach_the_loss(fused):
+    """On a CPU it would leave the softmax in bfloat16, with three digits."""
+    model, rows = make_model("T5", torch.float32), features()
+    batch = BLEUCollator(make_tokenizer(), model)(rows)
+    labels = batch.pop("labels")
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = BLEULoss(model, make_tokenizer(), bleu_weight=0.5, fused=fused)
+        outputs = model(**batch)
+        inside = loss(outputs, labels)
+    assert outputs.logits.dtype == (torch.float32 if fused else torch.bfloat16)  # T5's hidden states are float32
+    assert inside.dtype == torch.float32
+    logits = outputs.logits.double()
+    if fused:
+        logits = logits @ model.lm_head.weight.double().T
+    exact = bleugrad.ExpectedBLEULoss(level="sentence", eos_id=END, reduction="none")(logits, labels)
+    lengths = (labels != -100).sum(1)
+    exact = (exact * lengths).sum() / lengths.sum()
+    nll = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
+    torch.testing.assert_close(inside.double(), (exact + nll) / 2, rtol=0, atol=1e-6)
+
+
+def test_hidden_states_of_half_precision_are_projected_in_it():
+    model, rows = make_model("GPT-2", torch.float32), [encode_completion(make_tokenizer(), a, a) for a in LINES]
+    model.transformer.ln_f.register_forward_hook(lambda module, args, output: output.bfloat16())
+    found, grads = run(model, rows, fused=True)
+    exact = run(make_model("GPT-2", torch.float32), rows)
+    torch.testing.assert_close(found, exact[0], rtol=0, atol=1e-3)
+    assert grads.keys() == exact[1].keys()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"weighting": "words"}, "weighting is 'words'; expected 'tokens' or 'sentences'"),
+        ({"eos": "drop"}, "eos is 'drop'; expected 'length' or 'token' or 'exclude'"),
+        ({"special_tokens": "drop"}, "special_tokens is 'drop'; expected 'exclude' or 'include'"),
+        ({"bleu_weight": 1.5}, "bleu_weight is 1.5; expected 0"),
+        ({"level": "corpus", "weighting": "sentences"}, "level is 'corpus'"),
+        ({"level": "batch"}, "level is 'batch'"),
+    ],
+)
+def test_wrong_options_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        BLEULoss(make_model("T5"), make_tokenizer(), **options)
+
+
+def test_no_labels_is_an_error():
+    model = make_model("Llama")
+    loss = BLEULoss(model, make_tokenizer())
+    with pytest.raises(ValueError, match="labels is None"):
+        loss(model(input_ids=torch.tensor([[7, 8]])), None)
+
+
+def test_several_devices_in_one_process_are_an_error():
+    model = make_model("Llama")
+    loss, ids = BLEULoss(model, make_tokenizer()), torch.tensor([[7, 8]])
+    with pytest.raises(ValueError, match="one process a device"):
+        loss(model(input_ids=ids), ids, num_items_in_batch=torch.tensor([[1], [1]]))

@@ -1,0 +1,204 @@
+"""Trainers in one process: a step over several micro-batches is the step of one big batch."""
+
+import pytest
+import torch
+
+pytest.importorskip("accelerate")
+
+import bleugrad
+from bleugrad.hf import BLEUCollator, BLEULoss, BLEUMetrics, BLEUSchedule, encode_completion
+from tests.hf.models import CAUSAL, END, LINES, SEQ2SEQ, features, gradients, make_model, make_tokenizer
+from tests.hf.oracle import step_loss
+
+pytestmark = pytest.mark.slow  # the trainer takes ten seconds to import
+
+
+@pytest.fixture(scope="module")
+def trainers():
+    from tests.hf import trainers
+
+    return trainers
+
+
+def expected(name, rows, **options):
+    model = make_model(name)
+    value = step_loss(model, rows, eos_id=END, **options)
+    value.backward()
+    return value.detach(), gradients(model)
+
+
+ACCUMULATED = {"per_device_train_batch_size": 3, "gradient_accumulation_steps": 3}  # 3 + 3 + 2 sentences
+
+
+@pytest.mark.parametrize("name", [*SEQ2SEQ, *CAUSAL])
+def test_accumulated_micro_batches_are_one_big_batch(trainers, tmp_path, name):
+    rows = features() if name in SEQ2SEQ else [encode_completion(make_tokenizer(), a, a) for a in LINES]
+    trainer = trainers.Seq2SeqTrainer if name in SEQ2SEQ else trainers.Trainer
+    found = trainers.one_step(tmp_path, name, rows, trainer=trainer, loss_options={"bleu_weight": 0.8}, **ACCUMULATED)
+    trainers.assert_step(found, expected(name, rows, blend=0.8))
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_the_plain_mean_over_sentences(trainers, tmp_path, fused):
+    options = {"weighting": "sentences", "bleu_weight": 0.8, "fused": fused}
+    found = trainers.one_step(
+        tmp_path, "T5", features(), trainer=trainers.SentenceSeq2SeqTrainer, loss_options=options, **ACCUMULATED
+    )
+    trainers.assert_step(found, expected("T5", features(), weighting="sentences", blend=0.8))
+
+
+def test_the_plain_mean_over_sentences_of_a_causal_model(trainers, tmp_path):
+    rows = [encode_completion(make_tokenizer("left"), a, a) for a in LINES]
+    found = trainers.one_step(
+        tmp_path,
+        "GPT-2",
+        rows,
+        tokenizer=make_tokenizer("left"),
+        trainer=trainers.SentenceTrainer,
+        loss_options={"weighting": "sentences"},
+        **ACCUMULATED,
+    )
+    trainers.assert_step(found, expected("GPT-2", rows, weighting="sentences"))
+
+
+def test_sentences_need_no_mixin_without_accumulation(trainers, tmp_path):
+    found = trainers.one_step(
+        tmp_path, "T5", features(), loss_options={"weighting": "sentences"}, per_device_train_batch_size=8
+    )
+    trainers.assert_step(found, expected("T5", features(), weighting="sentences"))
+
+
+def test_sentences_with_accumulation_and_without_the_mixin_are_an_error(trainers, tmp_path):
+    with pytest.raises(ValueError, match="SentenceMean"):
+        trainers.one_step(tmp_path, "T5", features(), loss_options={"weighting": "sentences"}, **ACCUMULATED)
+
+
+def test_accumulated_corpora_are_weighted_by_their_labels(trainers, tmp_path):
+    """Statistics cannot be pooled over passes that do not exist at the same time: what is documented instead."""
+    found = trainers.one_step(tmp_path, "T5", features(), loss_options={"level": "corpus"}, **ACCUMULATED)
+    model, rows, total = make_model("T5"), features(), 0.0
+    labels = sum(len(row["labels"]) for row in rows)
+    for first in range(0, len(rows), 3):
+        batch = BLEUCollator(make_tokenizer(), model)(rows[first : first + 3])
+        value = bleugrad.expected_bleu(
+            model(**batch).logits, batch["labels"], eos_id=END, level="corpus", mask=batch["labels"] != -100
+        ).value
+        total = total + (1 - value) * (batch["labels"] != -100).sum() / labels
+    total.backward()
+    trainers.assert_step(found, (total.detach(), gradients(model)))
+
+
+def test_one_big_corpus(trainers, tmp_path):
+    found = trainers.one_step(
+        tmp_path, "T5", features(), loss_options={"level": "corpus"}, per_device_train_batch_size=8
+    )
+    model = make_model("T5")
+    batch = BLEUCollator(make_tokenizer(), model)(features())
+    loss = bleugrad.ExpectedBLEULoss(eos_id=END)(model(**batch).logits, batch["labels"])
+    loss.backward()
+    trainers.assert_step(found, (loss.detach(), gradients(model)))
+
+
+def test_bart_with_a_plain_collator_is_an_error(trainers, tmp_path):
+    """The labels are popped before the forward pass, and BART then decodes from the source."""
+    from transformers import DataCollatorForSeq2Seq
+
+    model, tokenizer = make_model("BART"), make_tokenizer()
+    same = [row | {"labels": row["input_ids"]} for row in features()]
+    trainer = trainers.Seq2SeqTrainer(
+        model=model,
+        args=trainers.arguments(tmp_path, trainers.Seq2SeqTrainingArguments),
+        train_dataset=same,
+        data_collator=DataCollatorForSeq2Seq(tokenizer),
+        compute_loss_func=BLEULoss(model, tokenizer),
+    )
+    with pytest.raises(ValueError, match="BLEUCollator"):
+        trainer.train()
+
+
+def test_bfloat16_training_is_close_to_single_precision(trainers, tmp_path):
+    losses = {}
+    for bf16 in (False, True):
+        model, tokenizer = make_model("T5", torch.float32), make_tokenizer()
+        trainer = trainers.Seq2SeqTrainer(
+            model=model,
+            args=trainers.arguments(
+                tmp_path, trainers.Seq2SeqTrainingArguments, bf16=bf16, per_device_train_batch_size=8
+            ),
+            train_dataset=features(),
+            data_collator=BLEUCollator(tokenizer, model),
+            compute_loss_func=BLEULoss(model, tokenizer),
+        )
+        trainer.train()
+        losses[bf16] = trainer.state.log_history[0]["loss"]
+    assert losses[True] != losses[False]
+    assert abs(losses[True] - losses[False]) < 5e-3
+
+
+@pytest.mark.parametrize(
+    ("schedule", "shares"),
+    [
+        ({"after_steps": 2}, [0, 0, 1, 1, 1, 1]),
+        ({"after_epochs": 1.5}, [0, 0, 0, 1, 1, 1]),
+        ({"after_steps": 1, "over": 4}, [0, 0, 0.25, 0.5, 0.75, 1]),
+        ({"after_epochs": 1, "over": 1}, [0, 0, 0, 0.5, 1, 1]),
+        ({"share": lambda step, epoch: step / 10}, [0, 0.1, 0.2, 0.3, 0.4, 0.5]),
+    ],
+)
+def test_the_schedule_sets_the_share_of_each_step(trainers, tmp_path, schedule, shares):
+    model, tokenizer, seen = make_model("T5"), make_tokenizer(), []
+
+    class Recorded(BLEULoss):
+        def __call__(self, *args, **options):
+            seen.append(self.bleu_weight)
+            return super().__call__(*args, **options)
+
+    loss = Recorded(model, tokenizer, bleu_weight=0.123)
+    trainer = trainers.Trainer(
+        model=model,
+        args=trainers.arguments(tmp_path, max_steps=6, per_device_train_batch_size=4),  # two steps an epoch
+        train_dataset=features(),
+        data_collator=BLEUCollator(tokenizer, model),
+        compute_loss_func=loss,
+        callbacks=[BLEUSchedule(loss, **schedule)],
+    )
+    trainer.train()
+    assert seen == pytest.approx(shares)
+
+
+def test_evaluation_generates_scores_and_reports_the_cross_entropy_of_the_model(trainers, tmp_path):
+    model, tokenizer = make_model("BART"), make_tokenizer()
+    metrics = BLEUMetrics(tokenizer, size=len(LINES), tokenize="none")
+    trainer = trainers.Seq2SeqTrainer(
+        model=model,
+        args=trainers.arguments(
+            tmp_path,
+            trainers.Seq2SeqTrainingArguments,
+            predict_with_generate=True,
+            generation_max_length=12,
+            per_device_eval_batch_size=8,
+        ),
+        eval_dataset=features(),
+        data_collator=BLEUCollator(tokenizer, model),
+        processing_class=tokenizer,
+        compute_loss_func=BLEULoss(model, tokenizer),
+        compute_metrics=metrics,
+    )
+    found = trainer.evaluate()
+    batch = BLEUCollator(tokenizer, model)(features())
+    assert found["eval_loss"] == pytest.approx(model(**batch).loss.item())
+    assert 0 <= found["eval_bleu"] <= 100
+    assert "tok:none" in metrics.signature
+
+
+def test_evaluation_without_generating_reports_the_loss_itself(trainers, tmp_path):
+    model, tokenizer = make_model("T5"), make_tokenizer()
+    trainer = trainers.Trainer(
+        model=model,
+        args=trainers.arguments(tmp_path, per_device_eval_batch_size=8, prediction_loss_only=True),
+        eval_dataset=features(),
+        data_collator=BLEUCollator(tokenizer, model),
+        compute_loss_func=BLEULoss(model, tokenizer),
+    )
+    wanted = expected("T5", features())[0]
+    assert trainer.evaluate()["eval_loss"] == pytest.approx(wanted.item())

@@ -1,0 +1,65 @@
+"""One step of a Hugging Face trainer in double precision by plain descent: what it subtracts is the gradient."""
+
+import torch
+from transformers import Seq2SeqTrainer, Seq2SeqTrainingArguments, Trainer, TrainingArguments
+
+from bleugrad.hf import BLEUCollator, BLEULoss, SentenceMean
+from tests.hf.models import make_model, make_tokenizer
+
+
+class SentenceTrainer(SentenceMean, Trainer):
+    pass
+
+
+class SentenceSeq2SeqTrainer(SentenceMean, Seq2SeqTrainer):
+    pass
+
+
+def arguments(folder, kind=TrainingArguments, **options):
+    settings = {
+        "optim": "sgd",
+        "learning_rate": 1.0,
+        "lr_scheduler_type": "constant",
+        "max_grad_norm": 0.0,
+        "max_steps": 1,
+        "logging_steps": 1,
+        "logging_strategy": "steps",
+        "save_strategy": "no",
+        "report_to": "none",
+        "disable_tqdm": True,
+        "use_cpu": True,
+        "seed": 1,
+        "train_sampling_strategy": "sequential",
+        "remove_unused_columns": False,
+        "ddp_find_unused_parameters": False,
+    }
+    return kind(output_dir=str(folder), **settings | options)
+
+
+def one_step(folder, name, rows, *, trainer=Trainer, loss_options=None, tokenizer=None, **options):
+    """What one step subtracted from each parameter, and the loss that was logged."""
+    model, tokenizer = make_model(name), tokenizer or make_tokenizer()
+    before = {key: parameter.detach().clone() for key, parameter in model.named_parameters()}
+    kind = Seq2SeqTrainingArguments if issubclass(trainer, Seq2SeqTrainer) else TrainingArguments
+    run = trainer(
+        model=model,
+        args=arguments(folder, kind, **options),
+        train_dataset=rows,
+        data_collator=BLEUCollator(tokenizer, model),
+        processing_class=tokenizer,
+        compute_loss_func=BLEULoss(model, tokenizer, **loss_options or {}),
+    )
+    run.train()
+    logged = [entry["loss"] for entry in run.state.log_history if "loss" in entry]
+    steps = {key: before[key] - parameter.detach() for key, parameter in model.named_parameters()}
+    return steps, logged[0]
+
+
+def assert_step(found, wanted, tolerance=1e-12):
+    """``wanted`` is a loss and its gradients."""
+    steps, logged = found
+    assert abs(logged - float(wanted[0])) < 1e-6
+    assert max(grad.abs().max() for grad in wanted[1].values()) > 1e-4
+    for key, step in steps.items():
+        grad = wanted[1].get(key, torch.zeros_like(step))
+        torch.testing.assert_close(step, grad, rtol=0, atol=tolerance, msg=lambda m, key=key: f"{key}: {m}")
