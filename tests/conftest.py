@@ -30,3 +30,9 @@ def data_dir():
     if not path.is_dir():
         pytest.skip(f"no corpora at {path}; set BLEUGRAD_DATA to the folder that holds multi30k and e2e_nlg")
     return path
+
+
+@pytest.fixture
+def torch_operations(monkeypatch):
+    """The compiled kernels are off: torch operations compute everything."""
+    monkeypatch.setenv("BLEUGRAD_KERNELS", "0")

@@ -10,6 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import bleugrad
 
+build = importlib.import_module("bleugrad.core.native.build")
 blocks = importlib.import_module("bleugrad.core.blocks")
 bound = importlib.import_module("bleugrad.core.bound")
 convolution = importlib.import_module("bleugrad.core.convolution")
@@ -18,6 +19,7 @@ importlib.import_module("bleugrad.core.lengths")  # registers bleugrad::sum_dist
 REFERENCES = [[[0, 1, 0, 1, 2, 0]], [[2, 2, 2, 2], [1, 0, 2]], [[3, 1, 3]]]
 COLUMNS = 12  # the longest, and room for two
 STEPS, VOCABULARY, EOS = 7, 5, 4
+pytestmark = pytest.mark.usefixtures("torch_operations")
 
 
 class Recorder(TorchDispatchMode):
@@ -75,7 +77,7 @@ def fresh(argument, differentiable):
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_opcheck(seed, name, monkeypatch):
+def test_opcheck(seed, name, monkeypatch, without_kernels):
     """Schema, fake tensors, autograd registration and static and dynamic tracing, by torch's own checker."""
     monkeypatch.setattr(expected_matches, "KEPT_ELEMENTS", 0)  # so that each is an operator, and no run is kept
     monkeypatch.setattr(convolution, "keep_run", lambda make, operator, backward, *inputs: operator(*inputs))
@@ -84,6 +86,7 @@ def test_opcheck(seed, name, monkeypatch):
         call().backward()
     found = {function._schema.name.removeprefix("bleugrad::"): function for function in recorder.calls}
     assert wanted <= set(found)
+    monkeypatch.delenv(build.SWITCH)  # checked as they are used, by kernels where those are there
     for operator in wanted:
         differentiable = not operator.endswith("_backward")
         arguments = tuple(fresh(argument, differentiable) for argument in recorder.calls[found[operator]])
@@ -119,7 +122,9 @@ def value_and_gradient(logits, **options):
 @pytest.mark.parametrize("columns_at_once", [0.01, 1, 2, 5, 7])
 @pytest.mark.parametrize("method", ["exact", "bound"])
 @pytest.mark.parametrize("eos_id", [None, EOS])
-def test_the_size_of_the_blocks_of_ngrams_changes_nothing(seed, monkeypatch, columns_at_once, method, eos_id):
+def test_the_size_of_the_blocks_of_ngrams_changes_nothing(
+    seed, monkeypatch, without_kernels, columns_at_once, method, eos_id
+):
     """Down to one column and one special n-gram at a time: windows reach over the edges of the blocks."""
     logits = 2 * torch.randn(3, STEPS, VOCABULARY, dtype=torch.float64)
     runs = []

@@ -293,7 +293,8 @@ def _patterns(
     opening: Tensor | None,
 ) -> _Patterns:
     steps, batch, columns = units.shape
-    inputs = _contiguous(units, clips, overlaps, spans, alive, opening)
+    floats = (None if given is None else given.to(units.dtype) for given in (alive, opening))
+    inputs = _contiguous(units, clips, overlaps, spans, *floats)
     patterns = _Patterns(steps, batch, columns, clips.shape[1], *_addresses(*inputs))
     patterns.inputs = inputs  # which live as long as their addresses are used
     return patterns

@@ -31,7 +31,7 @@ PRESETS: Mapping[str, Settings] = MappingProxyType(
                 "builtin_valid": 200,
             },
             "model": {"embedding": 64, "hidden": 64, "dropout": 0.1, "initial_range": 0.2},
-            "base": {"learning_rate": 4e-3, "epochs": 14, "early_stopping": 3},
+            "base": {"learning_rate": 4e-3, "epochs": 20, "decay_factor": 0.3, "early_stopping": 3},
             "tuning": {
                 "epochs": 2,
                 "learning_rate": 3e-4,
