@@ -1,8 +1,9 @@
 """How long GRPO with a BLEU reward, REINFORCE and expected BLEU take to reach a given BLEU from the same start.
 
-    python benchmarks/grpo.py --data DIR                             # a quarter of an hour on one core
+    python benchmarks/grpo.py --data DIR                             # half an hour on one core
     python benchmarks/grpo.py --data DIR --output results/grpo
-    python benchmarks/grpo.py --budget 20 --pretrain 50              # a quick look
+    python benchmarks/grpo.py --redraw results/grpo                  # the summary again from the kept numbers
+    python benchmarks/grpo.py --budget 8 --pretrain 60 --rates 3e-4  # a quick look
 
 A small causal model is trained from scratch by cross-entropy on ``tatoeba_tiny`` (German to English, one token a
 word). From that checkpoint each method trains on for the same time of one processor: cross-entropy, expected BLEU
@@ -54,7 +55,7 @@ class Settings:
     pretrain_rate: float = 1e-3
     rates: tuple[float, ...] = (3e-5, 1e-4, 3e-4)
     budget: float = 30.0  # seconds of processor time for each method and learning rate
-    interval: float = 5.0  # seconds of processor time between two scores
+    interval: float = 3.75  # seconds of processor time between two scores
     sentences: int = 500  # held out, scored
     gains: tuple[float, ...] = (1.0, 2.0, 4.0, 6.0)  # the BLEU to reach, above the common start
 
@@ -344,21 +345,42 @@ def table(result: dict) -> str:
 
 
 def summary(result: dict) -> str:
+    """The table with what must be known to read it."""
     chosen = result["settings"]
     batch, samples = chosen["batch"], chosen["samples"]
     paragraphs = [
-        "# Time to reach a given BLEU",
-        f"A causal model of {result['parameters']:,} parameters on tatoeba_tiny, German to English, was pre-trained by "
-        f"{chosen['pretrain']} steps of cross-entropy to BLEU {result['start']:.1f}, then trained on by each method "
-        f"for {chosen['budget']:g} s of processor time, one thread. Times are processor time of training until greedy "
-        f"output on {chosen['sentences']} held-out sentences reached the score; scoring is left out. One seed. "
-        f"`{result['signature']}`",
+        f"A causal model of {result['parameters']:,} parameters on `tatoeba_tiny`, German to English, was pre-trained by "
+        f"{chosen['pretrain']} steps of cross-entropy to BLEU {result['start']:.1f}, then trained on by each method for "
+        f"{chosen['budget']:g} s of processor time, one thread. The last columns are the processor time of training until "
+        f"greedy output on {chosen['sentences']} held-out sentences first reached that score; scoring is left out.",
         table(result),
-        f"A step of cross-entropy or expected BLEU holds {batch} sentences, one of REINFORCE or GRPO {batch} sampled "
-        f"sequences, {samples} of each of {batch // samples} sentences. `results.json` has every score with processor "
-        "and wall-clock time, settings and versions.",
+        f"A step of cross-entropy or expected BLEU holds {batch} sentences; one of REINFORCE or GRPO holds {batch} "
+        f"sampled sequences, {samples} of each of {batch // samples} sentences, and takes longer. " + limits(result),
+        f"`{result['signature']}`, seed {chosen['seed']}. `results/grpo/results.json` has every score with processor and "
+        "wall-clock time, settings and versions; `benchmarks/grpo.py` makes it.",
     ]
     return "\n\n".join(paragraphs) + "\n"
+
+
+def limits(result: dict) -> str:
+    """What one seed and these learning rates leave open."""
+    steady = [run["scores"][1:] for run in result["runs"] if run["method"] in SHARES]
+    swings = [abs(a["bleu"] - b["bleu"]) for scores in steady for a, b in itertools.pairwise(scores)]
+    text = "It is one seed"
+    if swings:
+        text += (
+            f", and without samples the score of one run moves by up to {max(swings):.1f} from one moment to the next: "
+            "the table does not settle the order of methods that are closer than a few points, such as cross-entropy "
+            "and expected BLEU"
+        )
+    lowest, at_lowest = min(result["settings"]["rates"]), []
+    for method in dict.fromkeys(run["method"] for run in result["runs"]):
+        last = {run["rate"]: run["scores"][-1]["bleu"] for run in result["runs"] if run["method"] == method}
+        if len(last) > 1 and max(last, key=last.__getitem__) == lowest:
+            at_lowest.append(method)
+    if at_lowest:
+        text += f". A learning rate below those tried may suit better where the lowest was best: {', '.join(at_lowest)}"
+    return text + "."
 
 
 LOG: list[str] = []
@@ -427,14 +449,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=os.environ.get("BLEUGRAD_DATA"))
     parser.add_argument("--output", type=Path, help="folder for results.json, summary.md and log.txt")
+    parser.add_argument("--redraw", type=Path, help="folder with results.json: its summary again, without training")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--seed", type=int, default=Settings.seed)
     parser.add_argument(
         "--budget", type=float, default=Settings.budget, help="seconds of each method and learning rate"
     )
     parser.add_argument("--pretrain", type=int, default=Settings.pretrain, help="steps of cross-entropy before")
+    parser.add_argument("--sentences", type=int, default=Settings.sentences, help="held out, scored")
     parser.add_argument("--rates", type=float, nargs="+", default=Settings.rates)
     chosen = parser.parse_args()
+    if chosen.redraw is not None:
+        result = json.loads((chosen.redraw / "results.json").read_text(encoding="utf-8"))
+        (chosen.redraw / "summary.md").write_text(summary(result), encoding="utf-8")
+        return
     if chosen.data is None or not (Path(chosen.data) / "tatoeba_tiny").is_dir():
         print("skipped: no tatoeba_tiny; give its folder with --data or $BLEUGRAD_DATA")
         return
@@ -443,9 +471,10 @@ def main() -> None:
     settings = Settings(
         seed=chosen.seed,
         budget=chosen.budget,
-        interval=chosen.budget / 6,
+        interval=chosen.budget / 8,
         pretrain=chosen.pretrain,
         rates=tuple(chosen.rates),
+        sentences=chosen.sentences,
     )
     say(str(settings))
     result = run(settings, Path(chosen.data), chosen.methods, chosen.output)

@@ -171,7 +171,13 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it(tmp_path, ca
 def test_control_c_is_a_short_line_and_leaves_an_interrupted_run(tmp_path):
     output = tmp_path / "run"
     words = ["-m", "bleugrad", "toy", "--seeds", "1000", "--vocabulary", "100", "--output", str(output)]
-    process = subprocess.Popen([sys.executable, *words], env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, *words],
+        env=ENVIRONMENT,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background job ignores it otherwise
+    )
     deadline = time.monotonic() + 60
     metrics = output / "metrics.jsonl"
     while not (metrics.exists() and metrics.stat().st_size) and time.monotonic() < deadline:

@@ -171,7 +171,14 @@ def test_two_processes_do_not_share_a_directory(tmp_path, capsys):
 
 def start(options, path):
     command = [sys.executable, "-m", "bleugrad", "reproduce", *options, "--jobs", "2", "--output", str(path)]
-    return subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command,
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background job ignores it otherwise
+    )
 
 
 def wait_for(condition, what):

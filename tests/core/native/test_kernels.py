@@ -155,11 +155,11 @@ def test_threads_change_nothing(rng, monkeypatch):
 @pytest.mark.parametrize("several", [1, 3])
 def test_segmentation_is_that_of_torch(rng, monkeypatch, several):
     """Numbers may differ, but two words of a sentence have equal ones in both or in neither."""
+    starts = torch.tensor([True, False, True, False])
     for width in (1, 5, 40):
         ids = torch.from_numpy(rng.integers(0, 4, size=(6, several, width)))
         counted = torch.from_numpy(rng.integers(0, width + 1, size=(6, several)))
         ids = torch.where(torch.arange(width) < counted[..., None], ids, 0)
-        starts = torch.tensor([True, False, True, False])
         found, wanted, _ = both(monkeypatch, lambda i=ids, c=counted: segment(References(i, c), starts))
         for name in ("starts", "spans", "continued"):
             inside = torch.arange(found.references.ids.shape[2]) < found.references.lengths[..., None]

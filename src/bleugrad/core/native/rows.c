@@ -4,7 +4,8 @@
 /* exp(x) for x <= 0 to two units in the last place, 0 below the smallest denormal; NaN stays NaN. */
 static inline float exp_nonpositive(float x) {
     x = x < -104.0f ? -104.0f : x;
-    float n = __builtin_rintf(x * 1.44269504088896341f);
+    union { float value; uint32_t bits; } shifted = {x * 1.44269504088896341f + 12582912.0f}, low, high;
+    float n = shifted.value - 12582912.0f; /* the nearest integer: adding 1.5 * 2^23 leaves no room for a fraction */
     float r = x - n * 0.693359375f;
     r = r - n * -2.12194440e-4f;
     float p = 1.9875691500e-4f;
@@ -14,8 +15,9 @@ static inline float exp_nonpositive(float x) {
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * (r * r) + r + 1.0f;
-    int32_t k = (int32_t)n, half = k >> 1; /* in two steps, since 2^k may be denormal */
-    union { int32_t bits; float value; } low = {(half + 127) << 23}, high = {(k - half + 127) << 23};
+    int32_t k = (int32_t)(shifted.bits - 0x4b400000u), half = k >> 1; /* in two steps, since 2^k may be denormal */
+    low.bits = (uint32_t)(half + 127) << 23;
+    high.bits = (uint32_t)(k - half + 127) << 23;
     return p * low.value * high.value;
 }
 
