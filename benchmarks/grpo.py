@@ -349,15 +349,16 @@ def summary(result: dict) -> str:
     chosen = result["settings"]
     batch, samples = chosen["batch"], chosen["samples"]
     paragraphs = [
-        f"A causal model of {result['parameters']:,} parameters on `tatoeba_tiny`, German to English, was pre-trained by "
-        f"{chosen['pretrain']} steps of cross-entropy to BLEU {result['start']:.1f}, then trained on by each method for "
-        f"{chosen['budget']:g} s of processor time, one thread. The last columns are the processor time of training until "
-        f"greedy output on {chosen['sentences']} held-out sentences first reached that score; scoring is left out.",
+        f"A causal model of {result['parameters']:,} parameters on `tatoeba_tiny`, German to English, was pre-trained "
+        f"by {chosen['pretrain']} steps of cross-entropy to BLEU {result['start']:.1f}, then trained on by each method "
+        f"for {chosen['budget']:g} s of processor time, one thread. The last columns are the processor time of "
+        f"training until greedy output on {chosen['sentences']} held-out sentences first reached that score; scoring "
+        "is left out.",
         table(result),
         f"A step of cross-entropy or expected BLEU holds {batch} sentences; one of REINFORCE or GRPO holds {batch} "
         f"sampled sequences, {samples} of each of {batch // samples} sentences, and takes longer. " + limits(result),
-        f"`{result['signature']}`, seed {chosen['seed']}. `results/grpo/results.json` has every score with processor and "
-        "wall-clock time, settings and versions; `benchmarks/grpo.py` makes it.",
+        f"`{result['signature']}`, seed {chosen['seed']}. `results/grpo/results.json` has every score with processor "
+        "and wall-clock time, settings and versions; `benchmarks/grpo.py` makes it.",
     ]
     return "\n\n".join(paragraphs) + "\n"
 

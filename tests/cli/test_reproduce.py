@@ -137,6 +137,18 @@ def test_a_failing_stage_is_named_with_its_log(finished, options, tmp_path, caps
     assert json.loads((copy / "run.json").read_text())["status"] == "failed"
 
 
+def test_a_run_taken_up_again_knows_the_time_left(finished, options, tmp_path, capsys):
+    copy = tmp_path / "copy"
+    shutil.copytree(finished, copy)
+    shutil.rmtree(copy / "seed-2" / "mix-lr1e-2")
+    shutil.rmtree(copy / "seed-2" / "mix-lr1e-3")
+    assert main(["reproduce", *options, "--output", str(copy)]) == 0
+    first = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("["))
+    assert first.startswith(f"[{STAGES - 2}/{STAGES}] seed-2/mix-lr1e-3: valid BLEU")
+    assert first.endswith("left")
+    assert results(copy) == results(finished)
+
+
 def test_overwriting_removes_every_stage(finished, options, tmp_path):
     from bleugrad.experiments.paper.study import remove_stages
 

@@ -11,7 +11,8 @@ from bleugrad.experiments.paper.plan import PlannedStage, Protocol, count_kinds,
 from bleugrad.experiments.paper.remaining import Durations, in_words, seconds_left
 from bleugrad.experiments.paper.screen import Screen
 from bleugrad.experiments.paper.workers import PATIENCE, Worker
-from bleugrad.runs.directory import Run
+from bleugrad.runs.directory import METRICS, Run
+from bleugrad.runs.records import read_records
 
 SECONDS_BETWEEN_LOOKS = 1.0
 
@@ -48,6 +49,7 @@ class Carrying:
 
     def carry_out(self) -> None:
         """All that is left to do."""
+        self._recall_durations()
         total = len(self.protocol.stages)
         skipped = f"; done already: {len(self.done)}" if self.done else ""
         self.run.say(f"stages: {total} ({count_kinds(self.protocol.stages)}){skipped}; at a time: {self.jobs}")
@@ -64,6 +66,17 @@ class Carrying:
                 worker.close()
         if self.failures:
             raise FailureError("; ".join(self.failures) + "; once that is mended, the same command goes on from here")
+
+    def _recall_durations(self) -> None:
+        """What stages took before this run was broken off."""
+        stages = {self.protocol.name(stage): stage for stage in self.done}
+        for record in read_records(self.run.path / METRICS):
+            if record["stage"] in stages and not record.get("resumed"):
+                self._note_duration(stages[record["stage"]], record["seconds"])
+
+    def _note_duration(self, stage: PlannedStage, seconds: float) -> None:
+        epochs = read_summary(self.protocol.directory(stage))["epochs"] if stage.kind == "base" else 0
+        self.durations.add(stage, seconds, epochs)
 
     def _is_ready(self, stage: PlannedStage) -> bool:
         return self.done.issuperset(self.protocol.needs(stage))
@@ -110,10 +123,11 @@ class Carrying:
     def _succeed(self, stage: PlannedStage, seconds: float, resumed: bool, reply: dict[str, Any]) -> None:
         self.done.add(stage)
         directory, name = self.protocol.directory(stage), self.protocol.name(stage)
-        if stage.kind == "test" or not resumed:
-            epochs = read_summary(directory)["epochs"] if stage.kind == "base" else 0
-            self.durations.add(stage, seconds, epochs)
-        self.run.record(kind="stage", stage=name, **{key: round(value, 2) for key, value in reply.items()})
+        resumed = resumed and stage.kind != "test"
+        if not resumed:
+            self._note_duration(stage, seconds)
+        times = {key: round(value, 2) for key, value in reply.items()}
+        self.run.record(kind="stage", stage=name, resumed=resumed, **times)
         total = len(self.protocol.stages)
         left = self._left()
         time_left = f"; about {in_words(left)} left" if left and self.waiting else ""
