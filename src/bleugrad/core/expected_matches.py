@@ -65,9 +65,10 @@ class _KernelMatches(torch.autograd.Function):
     def backward(ctx, grad):  # type: ignore[no-untyped-def]
         if torch.is_grad_enabled():
             return _backward(ctx, grad)  # type: ignore[no-untyped-call]
+        saved = ctx.saved_tensors  # asked for once: activation checkpointing makes them then
         with outside_autocast(grad):
-            units, *others = _matches_backward(grad, *ctx.saved_tensors)
-        given = ctx.saved_tensors[1:3]
+            units, *others = _matches_backward(grad, *saved)
+        given = saved[1:3]
         return (
             units,
             *(None if of is None else found for of, found in zip(given, others, strict=True)),

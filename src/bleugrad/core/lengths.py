@@ -38,7 +38,7 @@ class Lengths:
             return self.ngram_totals(max_order).squeeze(2)
         possible, orders = (torch.arange(size, device=self.probs.device) for size in (self.probs.shape[1], max_order))
         table = possible[:, None] - orders
-        return torch.mm(self.probs, table.clamp_(min=0).to(self.probs.dtype))
+        return (self.probs[..., None] * table.clamp_(min=0)).sum(1)  # a product of matrices would heed autocast
 
     def ngram_totals(self, max_order: int) -> Tensor:
         """M_n = max(length - n + 1, 0) for every possible length: (B, N, S)."""

@@ -1,24 +1,25 @@
 /* Rows of logits, float32 only: the exponentials with their sums, and the scaling that makes them the gradient. */
 #include "common.h"
 
-/* exp(x) for x <= 0 to two units in the last place, 0 below the smallest denormal; NaN stays NaN. */
+/* exp(x) for x <= 0 to two units in the last place; 0 below e^-87.3, about 2^-126; NaN stays NaN.
+
+   x = k ln 2 + r. Adding 1.5 * 2^23 leaves no room for a fraction, so that k, and with 127 more the exponent of 2^k,
+   stand in the last bits of the sum. */
 static inline float exp_nonpositive(float x) {
-    x = x < -104.0f ? -104.0f : x;
-    union { float value; uint32_t bits; } shifted = {x * 1.44269504088896341f + 12582912.0f}, low, high;
-    float n = shifted.value - 12582912.0f; /* the nearest integer: adding 1.5 * 2^23 leaves no room for a fraction */
-    float r = x - n * 0.693359375f;
-    r = r - n * -2.12194440e-4f;
+    const float shift = 12582912.0f + 127.0f;
+    union { float value; uint32_t bits; } shifted = {x * 1.44269504088896341f + shift}, power = {0};
+    power.bits = shifted.bits << 23;
+    float k = shifted.value - shift, r = x - k * 0.693359375f;
+    r = r - k * -2.12194440e-4f;
     float p = 1.9875691500e-4f;
     p = p * r + 1.3981999507e-3f;
     p = p * r + 8.3334519073e-3f;
     p = p * r + 4.1665795894e-2f;
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
-    p = p * (r * r) + r + 1.0f;
-    int32_t k = (int32_t)(shifted.bits - 0x4b400000u), half = k >> 1; /* in two steps, since 2^k may be denormal */
-    low.bits = (uint32_t)(half + 127) << 23;
-    high.bits = (uint32_t)(k - half + 127) << 23;
-    return p * low.value * high.value;
+    p = p * r + 1.0f;
+    p = p * r + 1.0f;
+    return x < -87.3f ? 0.0f : p * power.value;
 }
 
 #define WIDE (2 * LANES)
