@@ -77,7 +77,7 @@ def fresh(argument, differentiable):
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_opcheck(seed, name, monkeypatch, without_kernels):
+def test_opcheck(seed, name, monkeypatch, torch_operations):
     """Schema, fake tensors, autograd registration and static and dynamic tracing, by torch's own checker."""
     monkeypatch.setattr(expected_matches, "KEPT_ELEMENTS", 0)  # so that each is an operator, and no run is kept
     monkeypatch.setattr(convolution, "keep_run", lambda make, operator, backward, *inputs: operator(*inputs))
@@ -123,7 +123,7 @@ def value_and_gradient(logits, **options):
 @pytest.mark.parametrize("method", ["exact", "bound"])
 @pytest.mark.parametrize("eos_id", [None, EOS])
 def test_the_size_of_the_blocks_of_ngrams_changes_nothing(
-    seed, monkeypatch, without_kernels, columns_at_once, method, eos_id
+    seed, monkeypatch, torch_operations, columns_at_once, method, eos_id
 ):
     """Down to one column and one special n-gram at a time: windows reach over the edges of the blocks."""
     logits = 2 * torch.randn(3, STEPS, VOCABULARY, dtype=torch.float64)

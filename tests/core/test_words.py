@@ -448,7 +448,7 @@ def test_from_hidden_states_it_is_the_same(rng, method, eos_id):
 @pytest.mark.parametrize("elements", [1, 4, 60, 300])
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("eos_id", [None, 3])
-def test_the_size_of_the_blocks_of_ngrams_changes_nothing(rng, monkeypatch, without_kernels, elements, method, eos_id):
+def test_the_size_of_the_blocks_of_ngrams_changes_nothing(rng, monkeypatch, torch_operations, elements, method, eos_id):
     logits = torch.from_numpy(rng.normal(size=(2, 5, 4)) * 2)
 
     def value_and_gradient():
