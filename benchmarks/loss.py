@@ -5,13 +5,17 @@
     python benchmarks/loss.py --output results/loss
 
 Times are ratios in one process, the candidates taking turns, best of several rounds; a turn is an untimed step and a
-timed one, as in a training loop that takes the same step over and over. Memory is the growth of the resident set's peak
-in a child process of its own for each candidate.
+timed one, as in a training loop that takes the same step over and over. The C library may give large tensors back to
+the system after each step and fetch fresh pages for the next, which costs cross-entropy most: times are taken as it
+comes, and in a process that is told to keep its memory. Memory is the growth of the resident set's peak in a child
+process of its own for each candidate.
 """
 
 import argparse
+import itertools
 import json
 import math
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -29,6 +33,9 @@ PROJECTIONS = [(8, 64, 32000), (8, 64, 128000)]
 WIDTH = 512
 CHUNK_ROWS = 64  # as many as the fused loss takes here; the heuristic of linear_cross_entropy takes 2 at V = 128000
 MEGABYTE = 2**20
+ALLOCATORS = {"default": {}, "keeping": {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**36)}}
+"""Settings of the C library (glibc): its own, and never giving memory back to the system."""
+RETURNED = {"default": "as it comes", "keeping": "kept"}
 
 
 def step(loss: Callable[[], Tensor], *leaves: Tensor) -> Callable[[], None]:
@@ -107,18 +114,30 @@ def extra_megabytes(family: str, name: str, shape: tuple[int, int, int]) -> floa
     return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
-def time_rows(family: str, shapes: list[tuple[int, int, int]], threads: int, rounds: int) -> list[dict[str, object]]:
+def measure_times(family: str, shape: tuple[int, int, int], threads: int, rounds: int) -> None:
+    """Child process: print the milliseconds of the candidates."""
     torch.set_num_threads(threads)
+    print(json.dumps(milliseconds(FAMILIES[family](*shape), rounds)))
+
+
+def milliseconds(candidates: dict[str, Callable[[], None]], rounds: int) -> dict[str, float]:
+    seconds = best_times(candidates, rounds, warmup=0, steady=True)
+    return {name: round(1000 * value, 3) for name, value in seconds.items()}
+
+
+def time_rows(
+    family: str, shapes: list[tuple[int, int, int]], rounds: int, allocators: tuple[str, ...]
+) -> list[dict[str, object]]:
+    """With one thread and two; each shape in a process of its own."""
     rows: list[dict[str, object]] = []
-    for shape in shapes:
-        seconds = best_times(FAMILIES[family](*shape), rounds, warmup=0, steady=True)
-        rows.append({"family": family, "shape": shape, "threads": threads, "milliseconds": _milliseconds(seconds)})
+    for allocator, threads, shape in itertools.product(allocators, (1, 2), shapes):
+        command = [sys.executable, __file__, "--times-of", family, *map(str, (*shape, threads, rounds))]
+        variables = {**os.environ, **ALLOCATORS[allocator]}
+        found = subprocess.run(command, env=variables, capture_output=True, text=True, check=True).stdout
+        row = {"family": family, "shape": shape, "threads": threads, "allocator": allocator}
+        rows.append({**row, "milliseconds": json.loads(found)})
         print_row(rows[-1])
     return rows
-
-
-def _milliseconds(seconds: dict[str, float]) -> dict[str, float]:
-    return {name: round(1000 * value, 3) for name, value in seconds.items()}
 
 
 def print_row(row: dict) -> None:
@@ -132,10 +151,8 @@ def print_row(row: dict) -> None:
         for name in ("exact", "bound")
         if f"{name}, words" in times
     )
-    print(
-        f"{row['shape']!s:20} {row['threads']} thread  {baseline} {times[baseline]:8.1f} ms   {ratios}{in_words}",
-        flush=True,
-    )
+    where = f"{row['shape']!s:20} {row['threads']} thread  {row['allocator']:8}"
+    print(f"{where} {baseline} {times[baseline]:8.1f} ms   {ratios}{in_words}", flush=True)
 
 
 def _baseline(times: dict[str, float], name: str) -> float:
@@ -170,10 +187,8 @@ def growth_rows(rounds: int) -> list[dict[str, object]]:
     for name, shapes in sweeps.items():
         for shape in shapes:
             candidates = plain_candidates(*shape)
-            seconds = best_times(
-                {name: candidates[name] for name in ("cross_entropy", "exact", "bound")}, rounds, 0, True
-            )
-            rows.append({"grows": name, "shape": shape, "milliseconds": _milliseconds(seconds)})
+            chosen = {name: candidates[name] for name in ("cross_entropy", "exact", "bound")}
+            rows.append({"grows": name, "shape": shape, "milliseconds": milliseconds(chosen, rounds)})
             print(name, shape, rows[-1]["milliseconds"], flush=True)
     return rows
 
@@ -211,8 +226,9 @@ def _fixed(grows: str, shape: tuple[int, int, int]) -> dict[str, int]:
 def summary(record: dict) -> str:
     """The tables in Markdown, as the documentation shows them."""
     lines = [
-        "| B, T, V | threads | cross-entropy, ms | exact | bound | exact + 0.1 CE | exact, words | words / tokens |",
-        "|---|---|---|---|---|---|---|---|",
+        "| B, T, V | threads | memory | cross-entropy, ms | exact | bound | exact + 0.1 CE | exact, words "
+        "| words / tokens |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for row in (row for row in record["times"] if row["family"] == "plain"):
         times = row["milliseconds"]
@@ -220,6 +236,7 @@ def summary(record: dict) -> str:
         cells = [
             _shape(row),
             str(row["threads"]),
+            RETURNED[row["allocator"]],
             f"{times['cross_entropy']:.1f}",
             *(f"{ratio:.2f}" for ratio in ratios),
         ]
@@ -272,19 +289,22 @@ def main() -> None:
     parser.add_argument("--growth", action="store_true", help="also measure growth and draw it")
     parser.add_argument("--output", type=Path, help="directory for loss.json, summary.md and growth.png/.svg")
     parser.add_argument("--memory-of", nargs=5, help=argparse.SUPPRESS)
+    parser.add_argument("--times-of", nargs=6, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.memory_of:
         family, name, *shape = arguments.memory_of
         return measure_memory(family, name, tuple(map(int, shape)))
+    if arguments.times_of:
+        family, *numbers = arguments.times_of
+        *shape, threads, rounds = map(int, numbers)
+        return measure_times(family, tuple(shape), threads, rounds)
 
     print("memory")
     memory = memory_rows()
     print("time, as a multiple of cross-entropy")
-    times = [row for threads in (1, 2) for row in time_rows("plain", SHAPES, threads, arguments.rounds)]
+    times = time_rows("plain", SHAPES, arguments.rounds, tuple(ALLOCATORS))
     print(f"time from hidden states of width {WIDTH}, as a multiple of linear_cross_entropy in chunks of {CHUNK_ROWS}")
-    times += [
-        row for threads in (1, 2) for row in time_rows("linear", PROJECTIONS, threads, max(3, arguments.rounds // 2))
-    ]
+    times += time_rows("linear", PROJECTIONS, max(3, arguments.rounds // 3), ("default",))
     record = {"machine": machine(), "rounds": arguments.rounds, "times": times, "memory": memory}
     if arguments.growth:
         record["growth"] = growth_rows(max(3, arguments.rounds // 2))

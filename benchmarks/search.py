@@ -173,7 +173,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_data_option(parser)
     parser.add_argument("--sentences", type=int, default=1000, help="of the test set (default 1000)")
-    parser.add_argument("--batch", type=int, default=64, help="sentences a batch (default 64)")
+    parser.add_argument("--batch", type=int, default=128, help="sentences a batch (default 128)")
     parser.add_argument("--train-steps", type=int, default=400, help="of cross-entropy before (default 400)")
     parser.add_argument("--rounds", type=int, default=2, help="turns of each candidate on each batch (default 2)")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="measure with each (default 1 2)")

@@ -240,28 +240,35 @@ def reward_speed_untokenized() -> str:
 # Cost of the loss.
 
 
-def loss_times(threads: int | None = None, family: str = "plain") -> list[Row]:
-    found = [row for row in read("loss/loss.json")["times"] if row["family"] == family]
-    return [row for row in found if threads in (None, row["threads"])]
+def loss_times(allocator: str = "default", family: str = "plain") -> list[Row]:
+    """Of processes with the C library's own settings, or told to be ``keeping`` their memory."""
+    rows = read("loss/loss.json")["times"]
+    return [row for row in rows if row["family"] == family and row["allocator"] == allocator]
 
 
-def _relative(name: str, of: list[Row]) -> list[float]:
-    return [row["milliseconds"][name] / row["milliseconds"]["cross_entropy"] for row in of]
+def _cost(name: str, allocator: str = "default") -> str:
+    times = [row["milliseconds"] for row in loss_times(allocator)]
+    return span([found[name] / found["cross_entropy"] for found in times], lambda value: f"{value:.2f}")
 
 
 @number
 def loss_cost() -> str:
-    return span(_relative("exact", loss_times()), lambda value: f"{value:.2f}")
+    return _cost("exact")
+
+
+@number
+def loss_cost_kept() -> str:
+    return _cost("exact", "keeping")
 
 
 @number
 def bound_cost() -> str:
-    return span(_relative("bound", loss_times()), lambda value: f"{value:.2f}")
+    return _cost("bound")
 
 
 @number
 def words_cost() -> str:
-    return span(_relative("exact, words", loss_times()), lambda value: f"{value:.2f}")
+    return _cost("exact, words")
 
 
 def _largest_fused() -> Row:

@@ -96,21 +96,19 @@ class _Kept(NamedTuple):
     """
 
     values: Tensor
-    inverse: Tensor | None
     opening: Tensor
+    inverse: Tensor | None = None
 
     @classmethod
     def of(cls, logits: Tensor, word_start: Tensor | None) -> "_Kept":
         """In one pass over the logits."""
-        if word_start is None:
-            return cls(logits.softmax(-1), None, logits.new_empty(0))
         kernels = kernels_for(logits) if logits.dtype == torch.float32 else None
         if kernels is None:
-            probs, opening = _softmax_and_opening(logits, word_start)
-            return cls(probs, None, opening)
-        values, *rest = kernels.exponentials(logits.reshape(-1, logits.shape[2]), word_start)
-        inverse, opening = (of_rows.view(logits.shape[:2]) for of_rows in rest)
-        return cls(values.view(logits.shape), inverse, opening)
+            return cls(*_softmax_and_opening(logits, word_start))
+        rows = logits.shape[:2]
+        values, inverse, opening = kernels.exponentials(logits.reshape(-1, logits.shape[2]), word_start)
+        opening = opening if word_start is None else opening.view(rows)
+        return cls(values.view(logits.shape), opening, inverse.view(rows))
 
     def gather(self, index: Tensor) -> Tensor:
         """Probabilities of tokens (B, T, ...)."""
@@ -120,15 +118,15 @@ class _Kept(NamedTuple):
     def scaled(self, row: "RowGradient", word_start: Tensor | None) -> Tensor:
         """The dense part of the gradient, in the place of the values."""
         grad = self.values
-        if row.opening_scale is None or word_start is None:
-            scale = row.scale if self.inverse is None else row.scale * self.inverse
-            return grad.mul_(scale[..., None])
         rows = grad.view(-1, grad.shape[2])
         kernels = kernels_for(grad)
         if self.inverse is not None and kernels is not None:
-            kernels.scale_rows(rows, word_start, self.inverse, row.scale, row.opening_scale)
+            kernels.scale_rows(rows, self.inverse, row.scale, word_start, row.opening_scale)
             return grad
-        flat = row.flat() if self.inverse is None else row.times(self.inverse).flat()
+        row = row if self.inverse is None else row.times(self.inverse)
+        if row.opening_scale is None or word_start is None:
+            return grad.mul_(row.scale[..., None])
+        flat = row.flat()
         for block in _flat_blocks(grad):
             rows[block].mul_(flat.factors((block,), word_start))
         return grad
@@ -292,8 +290,10 @@ def compute_dtype(logits: Tensor) -> torch.dtype:
     return logits.dtype if logits.dtype == torch.float64 else torch.float32
 
 
-def _softmax_and_opening(logits: Tensor, word_start: Tensor) -> tuple[Tensor, Tensor]:
+def _softmax_and_opening(logits: Tensor, word_start: Tensor | None) -> tuple[Tensor, Tensor]:
     """The softmax, and the probability of a token that opens a word while the rows are still in the cache."""
+    if word_start is None:
+        return logits.softmax(-1), logits.new_empty(0)
     batch, steps, vocabulary = logits.shape
     probs = torch.empty_like(logits, memory_format=torch.contiguous_format)
     opening, starts = logits.new_empty(batch * steps), word_start.to(logits.dtype)

@@ -75,7 +75,7 @@ class OptimizerConfig(Stage):
 class EvaluationConfig(Stage):
     """How translations are made and scored."""
 
-    batch_size: int = option(64, "sentences translated at once", minimum=1)
+    batch_size: int = option(128, "sentences translated at once", minimum=1)
     tokenize: Literal["none", "13a", "intl", "char"] = option("none", "by sacreBLEU; the corpora here are tokenised")
     length_penalty: float = option(1.0, "beam search divides log-probabilities by length to this power", minimum=0)
     maximum_factor: float = option(2.0, "longest translation: tokens for each source token", above=0)

@@ -13,6 +13,7 @@ COMPILER = """#!/bin/sh
 if [ "$1" = "--version" ]; then echo "{version}"; exit 0; fi
 echo "$@" >> "{log}"
 sleep {seconds}
+for each; do if [ "$each" = "{unknown}" ]; then exit 1; fi; done
 for last; do :; done
 printf library > "$last"
 exit {status}
@@ -26,8 +27,8 @@ def compiler(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("CC", str(path))
 
-    def behave(version="1.0", seconds=0, status=0):
-        path.write_text(COMPILER.format(version=version, log=log, seconds=seconds, status=status))
+    def behave(version="1.0", seconds=0, status=0, unknown=None):
+        path.write_text(COMPILER.format(version=version, log=log, seconds=seconds, status=status, unknown=unknown))
         path.chmod(0o700)
         return lambda: log.read_text().splitlines() if log.exists() else []
 
@@ -57,6 +58,14 @@ def test_a_library_is_built_once_for_each_type_and_compiler(compiler, tmp_path, 
     assert library_path() != first
     assert len(runs()) == 4
     assert leftovers(tmp_path) == []
+
+
+def test_a_compiler_without_openmp_builds_a_library(compiler):
+    runs = compiler(unknown=build.PARALLEL)
+    assert library_path().read_text() == "library"
+    with_openmp, without = runs()
+    assert build.PARALLEL in with_openmp
+    assert build.PARALLEL not in without
 
 
 def test_a_failed_build_is_no_library(compiler, tmp_path, caplog):

@@ -25,10 +25,9 @@ METHODS = ("exact", "bound")
 def both(monkeypatch, compute):
     """The results with kernels and without, and whether the first really were made by them."""
     used = []
-    sentences, rows = kernels.Kernels._sentences, kernels.Kernels._rows
+    in_parts = kernels.Kernels._in_parts
     with monkeypatch.context() as patch:
-        patch.setattr(kernels.Kernels, "_sentences", lambda *a: used.append(a[1]) or sentences(*a))
-        patch.setattr(kernels.Kernels, "_rows", lambda *a: used.append(a[1]) or rows(*a))
+        patch.setattr(kernels.Kernels, "_in_parts", lambda *a: used.append(a[1]) or in_parts(*a))
         compiled = compute()
         names, used[:] = set(used), []
         patch.setenv(SWITCH, "0")
@@ -142,13 +141,13 @@ def test_threads_change_nothing(rng, monkeypatch):
         return value.detach(), leaf.grad
 
     alone = compute()
-    started = []
-    thread = kernels.threading.Thread
+    threads, functions = [], kernels.kernels_for(logits).functions
+    in_parts = functions["in_parts"]
+    monkeypatch.setitem(functions, "in_parts", lambda *a: threads.append(a[3]) or in_parts(*a))
     monkeypatch.setattr(kernels, "THREAD_WORK", 1)
-    monkeypatch.setattr(kernels.threading, "Thread", lambda **options: started.append(1) or thread(**options))
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
     assert_equal(compute(), alone, 0)
-    assert started
+    assert set(threads) == {3}
 
 
 @pytest.mark.parametrize("several", [1, 3])

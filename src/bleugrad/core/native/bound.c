@@ -44,7 +44,10 @@ static int lane_clips(const Block *block, int64_t order, REAL *restrict clips) {
 }
 
 /* Adds to out, (B, N), for some sentences. Returns 1 where memory is short. */
-int bound(const Patterns *of, const REAL *boundary, REAL *out, int64_t first, int64_t last) {
+int bound(void *const *with, int64_t first, int64_t last) {
+    const Patterns *of = with[0];
+    const REAL *boundary = with[1];
+    REAL *out = with[2];
     Block block;
     REAL clips[LANES], sum[LANES], share[LANES], slope[LANES], total[LANES];
     if (block_open(&block, of)) return 1;
@@ -99,10 +102,10 @@ static void pull_bound(Block *block, int64_t order, const REAL *boundary, REAL g
 }
 
 /* Adds to the cotangents of units (T, B, L) and boundary (T, B) what that of the bound, (B, N), gives them. */
-int bound_backward(
-    const Patterns *of, const REAL *boundary, const REAL *grad, REAL *grad_units, REAL *grad_boundary, int64_t first,
-    int64_t last
-) {
+int bound_backward(void *const *with, int64_t first, int64_t last) {
+    const Patterns *of = with[0];
+    const REAL *boundary = with[1], *grad = with[2];
+    REAL *grad_units = with[3], *grad_boundary = with[4];
     Block block;
     if (block_open(&block, of)) return 1;
     for (int64_t b = first; b < last; b++)

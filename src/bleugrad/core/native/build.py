@@ -29,6 +29,9 @@ FLAGS = (
 )
 """Nothing that reorders sums or supposes that there is no NaN."""
 
+PARALLEL = "-fopenmp"
+"""Left out where the compiler does not know it."""
+
 SECONDS = 120
 """How long the compiler may take."""
 
@@ -70,8 +73,9 @@ def _sources() -> list[Path]:
 
 def _fingerprint(compiler: str) -> str:
     """Of sources, compiler and processor: a home directory may be shared by machines whose instructions differ."""
-    version = subprocess.run([compiler, "--version"], capture_output=True, check=True, timeout=SECONDS).stdout
-    parts = [*(path.read_bytes() for path in _sources()), " ".join(FLAGS).encode(), version, _processor().encode()]
+    version = _run([compiler, "--version"]).stdout
+    described = (" ".join([*FLAGS, PARALLEL]), version, _processor())
+    parts = [*(path.read_bytes() for path in _sources()), *map(str.encode, described)]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:20]
 
 
@@ -90,11 +94,18 @@ def _compile(compiler: str, real: str, path: Path) -> None:
     files = [str(source) for source in _sources() if source.suffix == ".c"]
     handle, partial = tempfile.mkstemp(dir=path.parent, suffix=".part")
     os.close(handle)
-    command = [compiler, *FLAGS, f"-DREAL={real}", *files, "-o", partial]
+    arguments = [*FLAGS, f"-DREAL={real}", *files, "-o", partial]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS)
-        if done.returncode != 0:
+        for flags in ([PARALLEL], []):
+            done = _run([compiler, *flags, *arguments])
+            if done.returncode == 0:
+                break
+        else:
             raise RuntimeError(f"{compiler} failed: {done.stderr.strip()[-500:]}")
         os.replace(partial, path)
     finally:
         Path(partial).unlink(missing_ok=True)
+
+
+def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS)

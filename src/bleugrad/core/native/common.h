@@ -10,6 +10,10 @@
 #define REAL float
 #endif
 
+/* A function that works off the sentences or rows first..last - 1; `with` points to what it reads and writes. It returns
+   1 where memory is short. See parts.c for how it is called. */
+typedef int Part(void *const *with, int64_t first, int64_t last);
+
 /* Loops of this fixed length are what the compiler turns into vector instructions. */
 #define LANES 16
 

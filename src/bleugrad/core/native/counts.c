@@ -20,7 +20,9 @@ static void add_token(double *restrict after, const double *restrict before, dou
 }
 
 /* probs (B, T + 1). Returns 1 where memory is short. */
-int word_counts(const Counts *of, REAL *probs, int64_t first, int64_t last) {
+int word_counts(void *const *with, int64_t first, int64_t last) {
+    const Counts *of = with[0];
+    REAL *probs = with[1];
     double *room = malloc(2 * (of->steps + 1) * sizeof(double));
     if (!room) return 1;
     for (int64_t b = first; b < last; b++) {
@@ -52,7 +54,10 @@ static double pull_token(double *restrict grad, const double *restrict before, d
 }
 
 /* grad_opening (T, B) from grad (B, T + 1). Returns 1 where memory is short. */
-int word_counts_backward(const Counts *of, const REAL *grad, REAL *grad_opening, int64_t first, int64_t last) {
+int word_counts_backward(void *const *with, int64_t first, int64_t last) {
+    const Counts *of = with[0];
+    const REAL *grad = with[1];
+    REAL *grad_opening = with[2];
     int64_t steps = of->steps, all = (steps + 1) * (steps + 2) / 2; /* the words of 0..T tokens end to end */
     double *room = malloc((all + steps + 1) * sizeof(double)), *back = room + all;
     if (!room) return 1;

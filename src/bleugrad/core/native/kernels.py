@@ -2,10 +2,7 @@
 
 import ctypes
 import functools
-import itertools
 import math
-import threading
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -16,38 +13,37 @@ from bleugrad.core.native.build import library_path, switched_off
 
 REAL = {torch.float32: "float", torch.float64: "double"}
 
-THREAD_WORK = 2**18
+THREAD_WORK = 2**15
 """How many numbers are worth a thread of their own."""
 
 _POINTER, _INTEGER = ctypes.c_void_p, ctypes.c_int64
 
-SIGNATURES: dict[str, tuple[int, int]] = {
-    "exponentials": (5, 3),
-    "scale_rows": (5, 3),
-    "count_words": (1, 0),
-    "segment_words": (1, 0),
-    "sum_levels": (1, 0),
-    "sum_levels_backward": (4, 0),
-    "word_counts": (2, 2),
-    "word_counts_backward": (3, 2),
-    "word_products": (2, 2),
-    "word_products_backward": (3, 2),
-    "matches": (2, 2),
-    "matches_backward": (5, 2),
-    "bound": (3, 2),
-    "bound_backward": (5, 2),
-}
-"""How many pointers and then integers each function takes."""
+IN_PARTS = (
+    "exponentials",
+    "scale_rows",
+    "word_counts",
+    "word_counts_backward",
+    "word_products",
+    "word_products_backward",
+    "matches",
+    "matches_backward",
+    "bound",
+    "bound_backward",
+)
+"""Functions that work off some rows or sentences each time, for ``in_parts`` to call."""
 
-RESULTS: dict[str, Any] = {
-    "exponentials": None,
-    "scale_rows": None,
-    "count_words": _INTEGER,
-    "sum_levels": None,
-    "sum_levels_backward": None,
-    "word_products": None,
+SIGNATURES: dict[str, tuple[list[Any], Any]] = {
+    "in_parts": ([_POINTER, _POINTER, _INTEGER, _INTEGER], ctypes.c_int),
+    "count_words": ([_POINTER], _INTEGER),
+    "segment_words": ([_POINTER], ctypes.c_int),
+    "sum_levels": ([_POINTER], None),
+    "sum_levels_backward": ([_POINTER] * 4, None),
 }
-"""What they return, where it is not whether memory was short."""
+"""What the others take and return."""
+
+
+class _Rows(ctypes.Structure):
+    _fields_ = [("batch", _INTEGER), ("size", _INTEGER)]
 
 
 class _Patterns(ctypes.Structure):
@@ -112,30 +108,30 @@ class Kernels:
     """The functions of one library, for tensors of its type."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
+        self.parts = {name: ctypes.cast(getattr(library, name), _POINTER) for name in IN_PARTS}
         self.functions: dict[str, Any] = {}
-        for name, (pointers, integers) in SIGNATURES.items():
+        for name, (arguments, result) in SIGNATURES.items():
             function = self.functions[name] = getattr(library, name)
-            function.argtypes = [_POINTER] * pointers + [_INTEGER] * integers
-            function.restype = RESULTS.get(name, ctypes.c_int)
+            function.argtypes, function.restype = arguments, result
 
-    def exponentials(self, logits: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """exp(logits - the row's maximum), 1 / its sum, and the softmax's sum over the chosen columns.
+    def exponentials(self, logits: Tensor, chosen: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """exp(logits - the row's maximum), 1 / its sum, and the softmax's sum over the chosen columns, if there are.
 
-        ``logits`` (rows, V) in float32, ``chosen`` (V,) bool.
+        ``logits`` (rows, V) in float32, ``chosen`` (V,) bool; without it the last result is empty.
         """
-        logits, chosen, (rows, size) = logits.contiguous(), chosen.contiguous(), logits.shape
-        out, inverse, picked = torch.empty_like(logits), logits.new_empty(rows), logits.new_empty(rows)
-        self._rows("exponentials", rows, size, _addresses(logits, chosen, out, inverse, picked))
+        logits, (rows, size) = logits.contiguous(), logits.shape
+        chosen = None if chosen is None else chosen.float()
+        out, inverse = torch.empty_like(logits), logits.new_empty(rows)
+        picked = logits.new_empty(0 if chosen is None else rows)
+        self._in_parts("exponentials", _Rows(rows, size), [logits, chosen, out, inverse, picked], rows * size)
         return out, inverse, picked
 
-    def scale_rows(self, values: Tensor, chosen: Tensor, inverse: Tensor, scale: Tensor, more: Tensor) -> None:
+    def scale_rows(
+        self, values: Tensor, inverse: Tensor, scale: Tensor, chosen: Tensor | None = None, more: Tensor | None = None
+    ) -> None:
         """Multiply (rows, V) by inverse * (scale + more where chosen), numbers of each row, in place; float32."""
-        inputs = _contiguous(chosen, inverse, scale, more)
-        self._rows("scale_rows", values.shape[0], values.shape[1], _addresses(values, *inputs))
-
-    def _rows(self, name: str, rows: int, size: int, pointers: list[int | None]) -> None:
-        function = self.functions[name]
-        _in_threads(rows, rows * size, lambda first, last: function(*pointers, first, last, size))
+        inputs = _contiguous(inverse, scale, None if more is None else chosen, more)
+        self._in_parts("scale_rows", _Rows(*values.shape), [values, *inputs], values.numel())
 
     def sum_levels(self, mass: Tensor, levels: int) -> tuple[Tensor, Tensor]:
         """Neighbours convolved, so often: (1, P, B, S) to (1, P, fewer, more), and all levels' results in a line."""
@@ -181,21 +177,21 @@ class Kernels:
         """
         steps, batch = opening.shape
         probs = opening.new_empty(batch, steps + 1)
-        self._sentences("word_counts", _counts(opening, limits), [probs], steps * probs.numel())
+        self._in_parts("word_counts", _counts(opening, limits), [probs], steps * probs.numel())
         return probs
 
     def word_counts_backward(self, grad: Tensor, opening: Tensor, limits: Tensor) -> Tensor:
         """The cotangent of ``opening``."""
         grad, grad_opening = grad.contiguous(), opening.new_empty(opening.shape)
         work = opening.shape[0] * grad.numel()
-        self._sentences("word_counts_backward", _counts(opening, limits), [grad, grad_opening], work)
+        self._in_parts("word_counts_backward", _counts(opening, limits), [grad, grad_opening], work)
         return grad_opening
 
     def word_products(self, probs: Tensor, starts: Tensor, spans: Tensor, continued: Tensor) -> Tensor:
         """Probability that the window ending at t is each word: (T, B, L) to (T, B, W)."""
         words = _words(probs, starts, spans, continued)
         products = probs.new_empty(*probs.shape[:2], starts.shape[1])
-        self._sentences("word_products", words, [products], products.numel())
+        self._in_parts("word_products", words, [products], products.numel())
         return products
 
     def word_products_backward(
@@ -204,7 +200,7 @@ class Kernels:
         """The cotangent of ``probs``."""
         words = _words(probs, starts, spans, continued)
         grad_probs = torch.zeros_like(words.inputs[0])  # which keeps its strides
-        self._sentences("word_products_backward", words, [grad.contiguous(), grad_probs], grad.numel())
+        self._in_parts("word_products_backward", words, [grad.contiguous(), grad_probs], grad.numel())
         return grad_probs
 
     def matches(
@@ -219,7 +215,7 @@ class Kernels:
         """Expected new matches at each position: (T, B, L) to (T, B, N)."""
         new = units.new_zeros(*units.shape[:2], clips.shape[1])
         patterns = _patterns(units, clips, overlaps, spans, alive, opening)
-        self._sentences("matches", patterns, [new], units.numel() * clips.shape[1])
+        self._in_parts("matches", patterns, [new], units.numel() * clips.shape[1])
         return new
 
     def matches_backward(
@@ -236,14 +232,14 @@ class Kernels:
         cells = units.shape[:2]
         cotangents = (units.new_zeros(units.shape), units.new_zeros(cells), units.new_zeros(cells))
         patterns = _patterns(units, clips, overlaps, spans, alive, opening)
-        self._sentences("matches_backward", patterns, [grad.contiguous(), *cotangents], units.numel() * clips.shape[1])
+        self._in_parts("matches_backward", patterns, [grad.contiguous(), *cotangents], units.numel() * clips.shape[1])
         return cotangents
 
     def bound(self, units: Tensor, boundary: Tensor | None, clips: Tensor, spans: Tensor | None) -> Tensor:
         """The paper's formula for a fixed length: (T, B, L) to (B, N)."""
         matches = units.new_zeros(clips.shape[:2])
         patterns = _patterns(units, clips, None, spans, None, None)
-        self._sentences("bound", patterns, [*_contiguous(boundary), matches], units.numel() * clips.shape[1])
+        self._in_parts("bound", patterns, [*_contiguous(boundary), matches], units.numel() * clips.shape[1])
         return matches
 
     def bound_backward(
@@ -253,16 +249,17 @@ class Kernels:
         cotangents = (units.new_zeros(units.shape), units.new_zeros(units.shape[:2]))
         patterns = _patterns(units, clips, None, spans, None, None)
         given = _contiguous(boundary, grad)
-        self._sentences("bound_backward", patterns, [*given, *cotangents], units.numel() * clips.shape[1])
+        self._in_parts("bound_backward", patterns, [*given, *cotangents], units.numel() * clips.shape[1])
         return cotangents
 
-    def _sentences(
-        self, name: str, problem: "_Patterns | _Words | _Counts", tensors: list[Tensor | None], work: int
+    def _in_parts(
+        self, name: str, problem: "_Rows | _Patterns | _Words | _Counts", tensors: list[Tensor | None], work: int
     ) -> None:
-        """Call a function for all sentences."""
-        function, pointers = self.functions[name], [ctypes.addressof(problem), *_addresses(*tensors)]
-        failed = _in_threads(problem.batch, work, lambda first, last: function(*pointers, first, last))
-        if failed:
+        """Call a function for all sentences or rows, in as many threads as torch uses where there is work for them."""
+        pointers = [ctypes.addressof(problem), *_addresses(*tensors)]
+        threads = max(1, min(torch.get_num_threads(), problem.batch, work // THREAD_WORK))
+        array = (_POINTER * len(pointers))(*pointers)
+        if self.functions["in_parts"](self.parts[name], array, problem.batch, threads):
             raise MemoryError(f"the kernel {name} found no memory for its working arrays")
 
 
@@ -314,24 +311,3 @@ def _words(probs: Tensor, starts: Tensor, spans: Tensor, continued: Tensor) -> _
     words = _Words(*probs.shape, starts.shape[1], *probs.stride()[:2], *_addresses(*inputs))
     words.inputs = inputs
     return words
-
-
-def _in_threads(count: int, work: int, call: Callable[[int, int], int | None]) -> bool:
-    """Call for ranges that make up 0..count, in as many threads as torch uses; whether any result was not 0.
-
-    The functions are called without the interpreter's lock, so threads of Python do.
-    """
-    threads = max(1, min(torch.get_num_threads(), count, work // THREAD_WORK))
-    if threads == 1:
-        return bool(call(0, count))
-    results: list[int | None] = []
-    edges = [count * part // threads for part in range(threads + 1)]
-    others = [
-        threading.Thread(target=lambda ends=ends: results.append(call(*ends))) for ends in itertools.pairwise(edges[1:])
-    ]
-    for other in others:
-        other.start()
-    results.append(call(edges[0], edges[1]))
-    for other in others:
-        other.join()
-    return any(results)

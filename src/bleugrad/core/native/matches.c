@@ -241,7 +241,9 @@ static int specials(
 }
 
 /* Adds the new matches of some sentences at each position to out, (T, B, N). Returns 1 where memory is short. */
-int matches(const Patterns *of, REAL *out, int64_t first, int64_t last) {
+int matches(void *const *with, int64_t first, int64_t last) {
+    const Patterns *of = with[0];
+    REAL *out = with[1];
     Block block;
     REAL common[LANES];
     if (block_open(&block, of)) return 1;
@@ -259,10 +261,10 @@ int matches(const Patterns *of, REAL *out, int64_t first, int64_t last) {
 }
 
 /* Adds to the cotangents of the inputs what that of the new matches, (T, B, N), gives them. */
-int matches_backward(
-    const Patterns *of, const REAL *grad, REAL *grad_units, REAL *grad_alive, REAL *grad_opening, int64_t first,
-    int64_t last
-) {
+int matches_backward(void *const *with, int64_t first, int64_t last) {
+    const Patterns *of = with[0];
+    const REAL *grad = with[1];
+    REAL *grad_units = with[2], *grad_alive = with[3], *grad_opening = with[4];
     Block block;
     REAL common[LANES];
     if (block_open(&block, of)) return 1;

@@ -1,6 +1,10 @@
 /* Rows of logits, float32 only: the exponentials with their sums, and the scaling that makes them the gradient. */
 #include "common.h"
 
+typedef struct {
+    int64_t batch, size; /* of x, (batch, size) */
+} Rows;
+
 /* exp(x) for x <= 0 to two units in the last place; 0 below e^-87.3, about 2^-126; NaN stays NaN.
 
    x = k ln 2 + r. Adding 1.5 * 2^23 leaves no room for a fraction, so that k, and with 127 more the exponent of 2^k,
@@ -35,8 +39,8 @@ static __attribute__((noinline)) float row_peak(const float *restrict x, int64_t
     return peak;
 }
 
-static __attribute__((noinline)) void row_exponentials(
-    const float *restrict x, const uint8_t *restrict chosen, float *restrict out, int64_t size, float peak,
+static inline void row_exponentials(
+    const float *restrict x, const float *restrict chosen, float *restrict out, int64_t size, float peak,
     float *restrict total, float *restrict picked
 ) {
     float all[WIDE] = {0}, some[WIDE] = {0};
@@ -46,42 +50,67 @@ static __attribute__((noinline)) void row_exponentials(
             float e = exp_nonpositive(x[i + l] - peak);
             out[i + l] = e;
             all[l] += e;
-            some[l] += chosen[i + l] ? e : 0.0f;
+            if (chosen) some[l] += chosen[i + l] * e;
         }
     *total = *picked = 0;
     for (int64_t i = full; i < size; i++) {
         float e = exp_nonpositive(x[i] - peak);
         out[i] = e;
         *total += e;
-        *picked += chosen[i] ? e : 0.0f;
+        if (chosen) *picked += chosen[i] * e;
     }
     for (int l = 0; l < WIDE; l++) *total += all[l], *picked += some[l];
 }
 
-/* exp(x - its row's maximum), one over its sum, and the softmax's sum over the chosen columns. */
-void exponentials(
-    const float *x, const uint8_t *chosen, float *out, float *inverse, float *picked, int64_t first, int64_t last,
-    int64_t size
+static __attribute__((noinline)) void row_of_all(
+    const float *restrict x, float *restrict out, int64_t size, float peak, float *restrict total, float *restrict picked
 ) {
-    for (int64_t r = first; r < last; r++) {
-        float total;
-        row_exponentials(x + r * size, chosen, out + r * size, size, row_peak(x + r * size, size), &total, picked + r);
-        inverse[r] = 1 / total;
-        picked[r] *= inverse[r];
-    }
+    row_exponentials(x, NULL, out, size, peak, total, picked);
 }
 
-static __attribute__((noinline)) void scale_row(
+static __attribute__((noinline)) void row_of_chosen(
+    const float *restrict x, const float *restrict chosen, float *restrict out, int64_t size, float peak,
+    float *restrict total, float *restrict picked
+) {
+    row_exponentials(x, chosen, out, size, peak, total, picked);
+}
+
+/* exp(x - its row's maximum), one over its sum, and the softmax's sum over the chosen columns, if some are. */
+int exponentials(void *const *with, int64_t first, int64_t last) {
+    const int64_t size = ((const Rows *)with[0])->size;
+    const float *x = with[1], *chosen = with[2];
+    float *out = with[3], *inverse = with[4], *picked = with[5];
+    for (int64_t r = first; r < last; r++) {
+        const float *row = x + r * size;
+        float total, some, peak = row_peak(row, size);
+        if (chosen) row_of_chosen(row, chosen, out + r * size, size, peak, &total, &some);
+        else row_of_all(row, out + r * size, size, peak, &total, &some);
+        inverse[r] = 1 / total;
+        if (chosen) picked[r] = some * inverse[r];
+    }
+    return 0;
+}
+
+static __attribute__((noinline)) void scale_all(float *restrict x, float factor, int64_t size) {
+    for (int64_t i = 0; i < size; i++) x[i] *= factor;
+}
+
+static __attribute__((noinline)) void scale_chosen(
     float *restrict x, const uint8_t *restrict chosen, float factor, float factor_chosen, int64_t size
 ) {
     for (int64_t i = 0; i < size; i++) x[i] *= chosen[i] ? factor_chosen : factor;
 }
 
-/* x[r, v] *= inverse[r] * (scale[r] + more[r] where v is chosen). */
-void scale_rows(
-    float *x, const uint8_t *chosen, const float *inverse, const float *scale, const float *more, int64_t first,
-    int64_t last, int64_t size
-) {
-    for (int64_t r = first; r < last; r++)
-        scale_row(x + r * size, chosen, inverse[r] * scale[r], inverse[r] * (scale[r] + more[r]), size);
+/* x[r, v] *= inverse[r] * (scale[r] + more[r] where v is chosen); chosen and more may be missing. */
+int scale_rows(void *const *with, int64_t first, int64_t last) {
+    const int64_t size = ((const Rows *)with[0])->size;
+    float *x = with[1];
+    const float *inverse = with[2], *scale = with[3], *more = with[5];
+    const uint8_t *chosen = with[4];
+    for (int64_t r = first; r < last; r++) {
+        float factor = inverse[r] * scale[r];
+        if (chosen) scale_chosen(x + r * size, chosen, factor, inverse[r] * (scale[r] + more[r]), size);
+        else scale_all(x + r * size, factor, size);
+    }
+    return 0;
 }

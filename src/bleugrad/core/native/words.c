@@ -15,7 +15,9 @@ static inline int word_fits(const Words *of, int64_t word, int64_t e) {
 }
 
 /* (T, B, W), for some sentences. */
-void word_products(const Words *of, REAL *out, int64_t first, int64_t last) {
+int word_products(void *const *with, int64_t first, int64_t last) {
+    const Words *of = with[0];
+    REAL *out = with[1];
     int64_t next = of->step + 1; /* from one token of a word to that at the next position */
     for (int64_t e = 0; e < of->steps; e++)
         for (int64_t b = first; b < last; b++)
@@ -28,10 +30,14 @@ void word_products(const Words *of, REAL *out, int64_t first, int64_t last) {
                 }
                 out[e * of->batch * of->words + w] = product;
             }
+    return 0;
 }
 
 /* Adds to grad_probs, laid out as probs, what grad (T, B, W) gives it. Returns 1 where memory is short. */
-int word_products_backward(const Words *of, const REAL *grad, REAL *grad_probs, int64_t first, int64_t last) {
+int word_products_backward(void *const *with, int64_t first, int64_t last) {
+    const Words *of = with[0];
+    const REAL *grad = with[1];
+    REAL *grad_probs = with[2];
     int64_t next = of->step + 1; /* from one token of a word to that at the next position */
     REAL *before = malloc((of->steps + 1) * sizeof(REAL));
     if (!before) return 1;
