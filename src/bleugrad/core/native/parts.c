@@ -1,0 +1,17 @@
+/* Work shared out among threads. */
+#include "common.h"
+
+/* More parts than threads, for threads that start late. */
+#define PARTS_OF_A_THREAD 4
+
+/* Calls a function for ranges that make up 0..count; 1 if memory was short in any. With OpenMP the threads are those of
+   torch where it uses the same runtime library: threads of our own would share the cores with torch's, which go on
+   spinning for some milliseconds when their work is done. Without OpenMP there is one thread. */
+int in_parts(Part *part, void *const *with, int64_t count, int64_t threads) {
+    int64_t parts = threads * PARTS_OF_A_THREAD < count ? threads * PARTS_OF_A_THREAD : count;
+    int failed = 0;
+    if (threads == 1) return part(with, 0, count);
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1) reduction(|: failed)
+    for (int64_t p = 0; p < parts; p++) failed |= part(with, count * p / parts, count * (p + 1) / parts);
+    return failed;
+}
