@@ -91,7 +91,7 @@ def test_a_batch_equals_one_sentence_at_a_time(build, seed, width):
 
 def test_finished_sentences_leave_the_batch(build, source):
     model = build()
-    rows, sentences, project, step = [], [], model.project, model.step
+    rows, sentences, project, step = [], [], model.projection(), model.step
 
     def watched(hidden):
         rows.append(len(hidden))
@@ -101,7 +101,7 @@ def test_finished_sentences_leave_the_batch(build, source):
         sentences.append(len(memory))
         return step(memory, state, tokens, origins=origins)
 
-    model.project, model.step = watched, watched_step
+    model.projection, model.step = lambda: watched, watched_step
     greedy(model, *source, maximum=torch.tensor([0, 2, 4]), minimum=0)
     assert rows[0] == 3
     assert rows[1] <= 2

@@ -107,8 +107,8 @@ def _continuations(model: AttentionLSTM, beams: Beams, rules: Rules) -> tuple[Te
     before = beams.log_probs.reshape(-1)
     rows = (before > -torch.inf).nonzero()[:, 0]
     projected = hidden if len(rows) == len(hidden) else hidden[rows]
-    next_log_probs = rules.log_probs(model, projected, filled - 1, beams.limits[rows // width])
-    values, tokens = largest(next_log_probs, min(int(beams.places.max()), next_log_probs.shape[1]))
+    next_log_probs = rules.log_probs(projected, filled - 1, beams.limits[rows // width])
+    values, tokens = largest(next_log_probs, min(int(beams.places.max()), model.target_size))
     values = values + before[rows, None]
     log_probs = values.new_full((number * width, values.shape[1]), -torch.inf).index_copy(0, rows, values)
     ids = tokens.new_full(log_probs.shape, PAD).index_copy(0, rows, tokens)

@@ -1,12 +1,12 @@
 """A translation with its probability, and which tokens may continue one."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bleugrad.models.attention_lstm import AttentionLSTM
 from bleugrad.models.specials import BOS, EOS, PAD, UNK
 
 
@@ -30,23 +30,24 @@ class Rules:
     """Which tokens may come next: never PAD or BOS.
 
     Attributes:
+        project: from what the decoder gives to logits.
         minimum: fewest tokens before EOS.
         forbid_unk: never UNK.
     """
 
+    project: Callable[[Tensor], Tensor]
     minimum: int = 0
     forbid_unk: bool = False
 
-    def log_probs(self, model: AttentionLSTM, hidden: Tensor, length: int, limits: Tensor) -> Tensor:
+    def log_probs(self, hidden: Tensor, length: int, limits: Tensor) -> Tensor:
         """Log-probabilities (B, V) of the token after ``length`` others, in float32 at least; -inf if it may not come.
 
         Args:
-            model: its output projection.
             hidden: (B, H), of the decoder.
             length: tokens so far.
             limits: (B,), most tokens; where they are reached EOS must come.
         """
-        logits = model.project(hidden)
+        logits = self.project(hidden)
         with torch.autocast(logits.device.type, enabled=False):
             log_probs = F.log_softmax(logits.to(torch.promote_types(logits.dtype, torch.float32)), -1)
         log_probs[:, PAD] = -torch.inf

@@ -30,7 +30,7 @@ def greedy(
 ) -> list[Hypothesis]:
     """The most likely token at each step. See :func:`beam` for the arguments; equal to it with ``width`` 1."""
     choice = _Choice(temperature=None, generator=None)
-    return _one_path(model, source, source_lengths, maximum, Rules(minimum, forbid_unk), choice)
+    return _one_path(model, source, source_lengths, maximum, Rules(model.projection(), minimum, forbid_unk), choice)
 
 
 def sample(
@@ -58,7 +58,7 @@ def sample(
     if not temperature > 0:
         raise ValueError(f"temperature is {temperature}; expected more than 0")
     choice = _Choice(temperature, generator)
-    return _one_path(model, source, source_lengths, maximum, Rules(minimum, forbid_unk), choice)
+    return _one_path(model, source, source_lengths, maximum, Rules(model.projection(), minimum, forbid_unk), choice)
 
 
 @torch.no_grad()
@@ -96,7 +96,7 @@ def beam(
         raise ValueError(f"n_best is {n_best}; expected 1 to width = {width}")
     memory, limits = _start(model, source, source_lengths, maximum, minimum)
     found: list[list[Hypothesis]] = [[] for _ in range(len(source))]
-    running, rules = Beams.first(memory, limits, width), Rules(minimum, forbid_unk)
+    running, rules = Beams.first(memory, limits, width), Rules(model.projection(), minimum, forbid_unk)
     while len(running):
         running = extend(model, running, rules, length_penalty, found)
     if not all(found):
@@ -136,7 +136,7 @@ def _one_path(
     while len(sentences):
         length = tokens.shape[1] - 1
         hidden, state = model.step(memory, state, tokens[:, -1])
-        next_log_probs = rules.log_probs(model, hidden, length, limits)
+        next_log_probs = rules.log_probs(hidden, length, limits)
         token = choose(next_log_probs)
         log_probs = log_probs + next_log_probs.gather(1, token[:, None])[:, 0]
         ended = token == EOS
