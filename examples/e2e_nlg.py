@@ -7,39 +7,16 @@ python examples/e2e_nlg.py --model facebook/bart-base --data DIR/e2e_nlg    # ne
 
 import random
 
-from corpus import described_places, options, train_tokenizer
-from transformers import (
-    AutoModelForSeq2SeqLM,
-    AutoTokenizer,
-    BartConfig,
-    BartForConditionalGeneration,
-    Seq2SeqTrainer,
-    Seq2SeqTrainingArguments,
-    set_seed,
-)
+from corpus import described_places, options
+from seq2seq import SIZES, arguments, of_tokenizer, tokenizer_and_model, train_and_score
+from transformers import BartConfig, BartForConditionalGeneration, Seq2SeqTrainer, set_seed
 
 from bleugrad.hf import BLEUCollator, BLEULoss, BLEUMetrics, BLEUSchedule
 
 
 def small_model(tokenizer) -> BartForConditionalGeneration:
-    config = BartConfig(
-        vocab_size=len(tokenizer),
-        d_model=64,
-        encoder_layers=2,
-        decoder_layers=2,
-        encoder_attention_heads=4,
-        decoder_attention_heads=4,
-        encoder_ffn_dim=128,
-        decoder_ffn_dim=128,
-        max_position_embeddings=128,
-        dropout=0.0,
-        init_std=0.1,
-        pad_token_id=tokenizer.pad_token_id,
-        bos_token_id=tokenizer.eos_token_id,
-        eos_token_id=tokenizer.eos_token_id,
-        forced_eos_token_id=tokenizer.eos_token_id,
-        decoder_start_token_id=tokenizer.eos_token_id,
-    )
+    ends = ("bos_token_id", "forced_eos_token_id", "decoder_start_token_id")
+    config = BartConfig(**SIZES, **of_tokenizer(tokenizer), **dict.fromkeys(ends, tokenizer.eos_token_id))
     return BartForConditionalGeneration(config)
 
 
@@ -66,12 +43,8 @@ def main() -> float:
     chosen = options(__doc__.splitlines()[0], steps=400, needs_data="train.multi.src.gz, ... of E2E NLG").parse_args()
     set_seed(0)
     train, test = described_places(chosen.data)
-    if chosen.model:
-        tokenizer = AutoTokenizer.from_pretrained(chosen.model)
-        model = AutoModelForSeq2SeqLM.from_pretrained(chosen.model)
-    else:
-        tokenizer = train_tokenizer([line for facts, texts in train for line in [facts, *texts]])
-        model = small_model(tokenizer)
+    lines = [line for facts, texts in train for line in [facts, *texts]]
+    tokenizer, model = tokenizer_and_model(chosen.model, lines, small_model)
 
     loss = BLEULoss(model, tokenizer, words=True)
     references = [texts for _, texts in test]
@@ -80,20 +53,12 @@ def main() -> float:
     ]
     trainer = Seq2SeqTrainer(
         model=model,
-        args=Seq2SeqTrainingArguments(
-            chosen.output,
-            max_steps=chosen.steps,
-            per_device_train_batch_size=16,
-            per_device_eval_batch_size=50,
+        args=arguments(
+            chosen,
             learning_rate=2e-5 if chosen.model else 2e-3,
-            lr_scheduler_type="constant_with_warmup",
-            warmup_steps=chosen.steps // 10,
-            predict_with_generate=True,
+            per_device_train_batch_size=16,
             generation_max_length=64,
-            logging_steps=max(chosen.steps // 8, 1),
             remove_unused_columns=False,  # keeps the references
-            save_strategy="no",
-            report_to="none",
         ),
         train_dataset=OneOfTheReferences(tokenizer, train),
         eval_dataset=evaluation,
@@ -103,10 +68,7 @@ def main() -> float:
         compute_metrics=BLEUMetrics(tokenizer, size=len(test), references=references, tokenize="none"),
         callbacks=[BLEUSchedule(loss, after_steps=2 * chosen.steps // 3)],
     )
-    trainer.train()
-    score = trainer.evaluate()["eval_bleu"]
-    print(f"BLEU {score:.1f}")
-    return score
+    return train_and_score(trainer)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ def run(tmp_path, monkeypatch, capsys):
     """Runs an example as a program, and returns what it prints."""
     monkeypatch.syspath_prepend(EXAMPLES)
     monkeypatch.chdir(tmp_path)
-    for shared in ("corpus", "t5"):  # what examples import from one another is forgotten afterwards
+    for shared in ("corpus", "seq2seq", "t5"):  # what examples import from one another is forgotten afterwards
         monkeypatch.setitem(sys.modules, shared, None)
         del sys.modules[shared]
 
