@@ -127,8 +127,8 @@ def test_without_a_network_what_to_do_is_said_in_one_line(tmp_path, monkeypatch)
         "train.lc.norm.tok.de, train.lc.norm.tok.en, val.lc.norm.tok.de",
         "from https://raw.githubusercontent.com/multi30k/dataset/",
         f"put them into {tmp_path / 'data' / 'downloads' / 'multi30k'} and run `bleugrad data --corpus multi30k`",
-        "set BLEUGRAD_DATA (or --directory) to a folder whose multi30k/ holds {train,valid,test}.{de,en}.gz",
-        "--corpus builtin",
+        "set BLEUGRAD_DATA to a folder whose multi30k/ holds {train,valid,test}.{de,en}.gz",
+        "bleugrad train --data-corpus builtin",
     ):
         assert part in message
     assert list((tmp_path / "data").iterdir()) == [], "nothing is left behind"
@@ -200,7 +200,7 @@ def test_what_somebody_else_put_there_is_not_touched(site, tmp_path):
 
 def test_a_place_that_cannot_be_written_is_said(tmp_path):
     (tmp_path / "data").write_text("")
-    with pytest.raises(FailureError, match=r"cannot be put there: .*; set BLEUGRAD_DATA or --directory"):
+    with pytest.raises(FailureError, match=r"cannot be put there: .*; set BLEUGRAD_DATA to a folder"):
         fetch(config(tmp_path, "multi30k"))
 
 

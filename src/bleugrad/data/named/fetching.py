@@ -123,8 +123,9 @@ def _by_hand(corpus: NamedCorpus, downloads: Path) -> str:
     files = ", ".join(url.rpartition("/")[2] for url in corpus.urls)
     return (
         f"Without a network: fetch {files} elsewhere (from {_site(corpus)}), put them into {downloads} and run "
-        f"`bleugrad data --corpus {corpus.name}` again; or set {VARIABLE} (or --directory) to a folder whose "
-        f"{corpus.name}/ holds {{train,valid,test}}.{{de,en}}.gz; or use --corpus builtin, which needs no files"
+        f"`bleugrad data --corpus {corpus.name}` again; or set {VARIABLE} to a folder whose "
+        f"{corpus.name}/ holds {{train,valid,test}}.{{de,en}}.gz; or take the corpus that needs no files, "
+        "`bleugrad data --corpus builtin` or `bleugrad train --data-corpus builtin`"
     )
 
 
@@ -149,8 +150,8 @@ def _locked(root: Path, name: str) -> Iterator[None]:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         raise FailureError(
-            f"{name} is not in {root} and cannot be put there: {error.strerror}; set {VARIABLE} or --directory to a "
-            "folder that can be written"
+            f"{name} is not in {root} and cannot be put there: {error.strerror}; set {VARIABLE} to a folder "
+            "that can be written"
         ) from None
     if sys.platform == "win32":
         yield
