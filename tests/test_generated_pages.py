@@ -87,6 +87,8 @@ def test_translation_results_appear_once_they_are_kept(tmp_path):
     assert "bleugrad reproduce" in translation.results({})
     assert "bleugrad reproduce" in translation.effect({})
     shown = translation.results({"made-up": SUMMARY})
+    assert "training.svg" not in shown
+    assert "(../results/made-up/figures/training.svg)" in translation.results({"made-up": SUMMARY}, "../results")
     assert "**made-up**" in shown
     assert "nrefs:1|made:up" in shown
     assert "| exact | **22.00** | +1.23 (p = 0.031) | 22.00 | +1.23 (p = 0.031) |" in shown

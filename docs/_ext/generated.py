@@ -57,7 +57,7 @@ class TranslationResults(Generated):
     required_arguments = 0
 
     def run(self) -> list[nodes.Node]:
-        return self.show(translation.results())
+        return self.show(translation.results(folder="../results"))
 
 
 class TranslationEffect(Generated):

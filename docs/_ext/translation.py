@@ -76,15 +76,20 @@ def caption(name: str, summary: Summary) -> str:
     )
 
 
-def section(name: str, summary: Summary) -> str:
-    """One corpus."""
-    return f"**{name}**\n\n{table(summary)}\n{caption(name, summary)}\n"
+def section(name: str, summary: Summary, folder: str | None = None) -> str:
+    """One corpus; with the way to the results, its curves too."""
+    text = f"**{name}**\n\n{table(summary)}\n{caption(name, summary)}\n"
+    if folder is None:
+        return text
+    return (
+        f"{text}\n![Validation BLEU on {name} over the epochs of both phases]({folder}/{name}/figures/training.svg)\n"
+    )
 
 
-def results(found: dict[str, Summary] | None = None) -> str:
+def results(found: dict[str, Summary] | None = None, folder: str | None = None) -> str:
     """All corpora, or what to do about there being none."""
     found = kept() if found is None else found
-    return "\n".join(section(name, summary) for name, summary in found.items()) or NONE_YET
+    return "\n".join(section(name, summary, folder) for name, summary in found.items()) or NONE_YET
 
 
 def effect(found: dict[str, Summary] | None = None) -> str:
