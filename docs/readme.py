@@ -21,7 +21,8 @@ def results() -> str:
     """The translation results, and the other measurements in a line each."""
     sys.path.insert(0, str(ROOT / "docs" / "_ext"))
     import translation
-    from measured import NUMBERS, markdown
+    from measured import markdown
+    from studies import NUMBERS
 
     number = {name: make() for name, make in NUMBERS.items()}
     rows = [

@@ -1,21 +1,8 @@
 """The table of the page "Which objective should I use?": cost, bias, variance and measured effect of each."""
 
 import translation
-from measured import (
-    BOUND,
-    EIGHT,
-    EXACT,
-    FLAT,
-    GREEDY,
-    LEAVE_ONE_OUT,
-    NO_BASELINE,
-    SHARP,
-    cases,
-    cost,
-    markdown,
-    span,
-    table,
-)
+from estimator_numbers import BOUND, EIGHT, EXACT, FLAT, GREEDY, LEAVE_ONE_OUT, NO_BASELINE, SHARP, cases, cost
+from measured import markdown, span, table
 
 LABELS = {EXACT: "exact", BOUND: "bound", EIGHT: "unbiased", LEAVE_ONE_OUT: "reinforce", FLAT: "mrt"}
 """The branch of the translation protocol that is trained with the estimator."""

@@ -1,18 +1,18 @@
 """Text that pages take from results/ when they are built: single numbers, tables, and summaries that may not exist yet.
 
-``{measured}`name` `` is a number, ``{measured-table} name`` a table, both of ``measured.py``;
+``{measured}`name` `` is a number, ``{measured-table} name`` a table, both of ``studies.py``;
 ``{translation-results}`` and ``{translation-effect}`` are those of ``translation.py``; ``{kept} path`` puts in a
 Markdown file of results/, and its content in its place where the file is absent.
 """
 
-import decisions  # noqa: F401  enters its table
 import translation
 from docutils import nodes
 from docutils.parsers.rst.states import Inliner
-from measured import NUMBERS, RESULTS, TABLES
+from measured import RESULTS
 from sphinx.application import Sphinx
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
+from studies import NUMBERS, TABLES
 
 logger = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 def measured_role(
     name: str, rawtext: str, text: str, lineno: int, inliner: Inliner, options: dict | None = None, content: tuple = ()
 ) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-    """A number of ``measured.py``."""
+    """A number of ``studies.py``."""
     if text not in NUMBERS:
         logger.warning("no number is called %r", text, location=(inliner.document.settings.env.docname, lineno))
         return [nodes.problematic(rawtext, rawtext)], []

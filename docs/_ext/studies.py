@@ -1,0 +1,10 @@
+"""All numbers and tables that pages may use: importing a study enters its own."""
+
+import cost_numbers  # noqa: F401
+import decisions  # noqa: F401
+import estimator_numbers  # noqa: F401
+import subword_numbers  # noqa: F401
+import toy_numbers  # noqa: F401
+from measured import NUMBERS, TABLES
+
+__all__ = ["NUMBERS", "TABLES"]
