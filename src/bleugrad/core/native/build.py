@@ -108,4 +108,4 @@ def _compile(compiler: str, real: str, path: Path) -> None:
 
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS)
+    return subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=SECONDS)
