@@ -85,6 +85,16 @@ def test_learning_rates_follow_bleu(decay, rates):
     assert (schedule.best, schedule.best_epoch) == (0.4, 6)
 
 
+@pytest.mark.parametrize(("decay", "rates"), [("step", [1.0, 0.5, 0.25]), ("plateau", [1.0, 0.5, 0.5])])
+def test_the_score_before_the_first_epoch_lowers_no_learning_rate(decay, rates):
+    config = OptimizerConfig(learning_rate=1.0, decay=decay, patience=1)
+    schedule, found = Schedule(1.0), []
+    for epoch, bleu in enumerate([0.3, 0.2, 0.4]):
+        schedule.observe(bleu, epoch, config)
+        found.append(schedule.learning_rate)
+    assert found == rates
+
+
 def test_a_model_learns(tmp_path):
     corpus = write_corpus(tmp_path, train=300)
     sizes = {"model__hidden": 32, "model__embedding": 16, "model__dropout": 0.0}

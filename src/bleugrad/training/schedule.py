@@ -24,7 +24,7 @@ class Schedule:
     since_decay: int = 0
 
     def observe(self, bleu: float, epoch: int, config: OptimizerConfig) -> bool:
-        """Take in the score of an epoch; returns whether it is the best so far.
+        """Take in the score of an epoch, 0 for the weights a run begins with; returns whether it is the best so far.
 
         Example:
             >>> config = OptimizerConfig(learning_rate=1.0, patience=2, early_stopping=4)
@@ -39,7 +39,7 @@ class Schedule:
             self.best, self.best_epoch, self.since_best = bleu, epoch, 0
         else:
             self.since_best += 1
-        self.since_decay = 0 if improved and config.decay == "plateau" else self.since_decay + 1
+        self.since_decay = 0 if epoch == 0 or (improved and config.decay == "plateau") else self.since_decay + 1
         if config.decay != "none" and self.since_decay >= config.patience:
             self.learning_rate *= config.decay_factor
             self.since_decay = 0
