@@ -7,7 +7,7 @@ import torch.nn.functional as F
 import bleugrad
 from bleugrad.data.batches import BatchPlan
 from bleugrad.data.encoding import EncodedSplit
-from bleugrad.data.vocabulary import EOS
+from bleugrad.data.vocabulary import EOS, PAD
 from bleugrad.errors import UsageError
 from bleugrad.models.attention_lstm import AttentionLSTM
 from bleugrad.models.config import ModelConfig
@@ -82,6 +82,32 @@ def test_fed_the_reference_the_end_of_a_sentence_counts_as_a_word(model, name, l
     expected = loss(logits, batch.labels, references=references)
     config = ObjectiveConfig(name=name, level=level, smoothing=0.5, cross_entropy_weight=0.25)
     torch.testing.assert_close(build_objective(model, config)(batch), expected)
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("name", ["bound", "exact"])
+def test_positions_after_the_end_are_certain(model, name, several):
+    model.eval()
+    batch = make_batch(several=several)
+    logits = model(batch.source, batch.source_lengths, batch.inputs())
+    certain = torch.full((2, logits.shape[-1]), -1e4)
+    certain[:, PAD] = 0
+    scores = []
+    for row, target in enumerate(TARGETS):
+        references = [[*reference, EOS, PAD, PAD] for reference in [target, target[::-1]][: 1 + several]]
+        rows = torch.cat([logits[row, : len(target) + 1], certain])
+        scores.append(bleugrad.expected_bleu(rows[None], [references], method=name).value)
+    settings = {"name": name, "level": "sentence", "end_positions": 2}
+    loss = build_objective(model, ObjectiveConfig(**settings))(batch)
+    torch.testing.assert_close(loss, 1 - torch.stack(scores).mean())
+    mixed = build_objective(model, ObjectiveConfig(**settings, cross_entropy_weight=0.5))(batch)
+    torch.testing.assert_close(mixed, loss + 0.5 * build_objective(model, ObjectiveConfig())(batch))
+
+
+@pytest.mark.parametrize("settings", [{"name": "ce"}, {"name": "unbiased"}, {"name": "exact", "feeding": "greedy"}])
+def test_positions_after_the_end_are_refused_where_they_mean_nothing(settings):
+    with pytest.raises(UsageError, match="end_positions is 3 with"):
+        ObjectiveConfig(end_positions=3, **settings)
 
 
 @pytest.mark.parametrize("feeding", OWN_TOKENS)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from bleugrad.core.pooling import Pool
 from bleugrad.core.sequences import IdLists
 from bleugrad.data.batches import IGNORED, Batch
-from bleugrad.data.vocabulary import EOS
+from bleugrad.data.vocabulary import EOS, PAD
 from bleugrad.losses.expected import ExpectedBLEULoss
 from bleugrad.losses.minimum_risk import MinimumRiskLoss
 from bleugrad.losses.reinforce import ReinforceLoss
@@ -22,10 +22,13 @@ from bleugrad.losses.unbiased import UnbiasedBLEULoss
 from bleugrad.models.attention_lstm import AttentionLSTM
 from bleugrad.models.feeding import Fed, feed
 from bleugrad.models.state import Memory
-from bleugrad.training.config import OWN_TOKENS, ObjectiveConfig
+from bleugrad.training.config import EXPECTED, OWN_TOKENS, ObjectiveConfig
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
+
+CERTAIN = 50.0
+"""Half the distance between the logits of the one token and of all others at a position that is certain."""
 
 
 def build_objective(
@@ -112,8 +115,13 @@ class CrossEntropy(Objective):
 class LossOfRows(Objective):
     """A loss of the distributions at each position, given what the decoder was fed.
 
-    Fed the reference, the decoder has a position for each of its tokens, EOS among them, and EOS counts as a word. Fed
-    its own tokens it has its own length: then the length is random, EOS ends the sentence, and no reference holds it.
+    Fed the reference, the decoder has a position for each of its tokens, EOS among them, and EOS counts as a word. A
+    word in the middle is part of ten n-grams of up to four words and EOS of four only, so the end weighs less, and the
+    true cost of not ending is more words still. ``end_positions`` evens that out: after EOS the decoder has as many
+    positions more, with PAD for certain, and so has the reference.
+
+    Fed its own tokens it has its own length: then the length is random, EOS ends the sentence, and no reference holds
+    it.
     """
 
     def __init__(
@@ -125,7 +133,7 @@ class LossOfRows(Objective):
     ) -> None:
         super().__init__(model, config, group)
         eos_id = EOS if self.own_tokens else None
-        self.expects = config.name in ("bound", "exact")
+        self.expects = config.name in EXPECTED
         if self.expects:
             self.loss: nn.Module = ExpectedBLEULoss(
                 config.name,
@@ -148,12 +156,30 @@ class LossOfRows(Objective):
             references = batch.labels if batch.references is None else batch.references
             loss: Tensor = self.loss(fed.logits, references=references, mask=fed.mask)
         else:
-            loss = self.loss(fed.logits, batch.labels, references=_ended_references(batch))
+            loss = self._of_reference_fed(fed.logits, batch)
         if not self.expects:
             loss = self.mean(loss, len(batch))
         if self.expects and not self.own_tokens:
             return loss  # cross-entropy came from the same pass
         return self.mixed(loss, fed, memory, batch)
+
+    def _of_reference_fed(self, logits: Tensor, batch: Batch) -> Tensor:
+        further = self.config.end_positions
+        references = _ended_references(batch, further)
+        if not further:
+            loss: Tensor = self.loss(logits, batch.labels, references=references)
+            return loss
+        labels = F.pad(batch.labels, (0, further), value=IGNORED)
+        labelled = labels != IGNORED
+        position = torch.arange(labels.shape[1], device=labels.device)
+        lengths = labelled.sum(1, keepdim=True)
+        after = (lengths <= position) & (position < lengths + further)
+        logits = F.pad(logits, (0, 0, 0, further)).where(~after.unsqueeze(-1), _certain_row(logits))
+        if references is None:
+            loss = self.loss(logits, labels, references=labels.masked_fill(after, PAD), mask=labelled | after)
+        else:
+            loss = self.loss(logits, labels, references=references, mask=labelled | after)
+        return loss
 
 
 class LossOfSamples(Objective):
@@ -199,8 +225,16 @@ def sampled_loss(config: ObjectiveConfig, eos_id: int | None) -> ReinforceLoss |
     return MinimumRiskLoss(config.samples, config.alpha, with_reference, **shared)  # type: ignore[arg-type]
 
 
-def _ended_references(batch: Batch) -> list[list[list[int]]] | None:
-    """The references with the EOS that labels have; None where the labels are the only reference."""
+def _certain_row(logits: Tensor) -> Tensor:
+    """Logits of a position where the decoder writes PAD for certain, whatever their type."""
+    row = logits.new_full((logits.shape[-1],), -CERTAIN)
+    row[PAD] = CERTAIN
+    return row
+
+
+def _ended_references(batch: Batch, further: int) -> list[list[list[int]]] | None:
+    """The references with the end that labels have; None where the labels are the only reference."""
     if batch.references is None:
         return None
-    return [[[*reference, EOS] for reference in references] for references in batch.references]
+    end = [EOS] + [PAD] * further
+    return [[reference + end for reference in references] for references in batch.references]

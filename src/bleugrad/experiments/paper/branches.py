@@ -25,6 +25,7 @@ KNOWN: Mapping[str, str] = MappingProxyType(
         "unbiased": "unbiased",
         "mrt": "mrt",
         "exact-own": "exact,feeding=greedy",
+        "own-mix": "exact,feeding=greedy,cross_entropy_weight=0.1",
     }
 )
 """Branches by label, as the part of the text after ``LABEL=``."""
@@ -36,6 +37,7 @@ TITLES: Mapping[str, str] = MappingProxyType(
         "bound": "LB",
         "mrt": "MRT",
         "exact-own": "exact, own tokens",
+        "own-mix": "exact, own tokens, CE",
     }
 )
 """Names in tables; the first three are the paper's. Any other branch goes by its label."""
