@@ -73,11 +73,15 @@ def configured(before: Settings, file: Path | None, options: Settings) -> Reprod
 
 
 def _e2e_nlg() -> Settings:
-    """Descriptions of restaurants: cross-entropy learns from pairs, and a branch more from all references at once."""
+    """Descriptions of restaurants: cross-entropy learns from pairs, and a branch more from all references at once.
+
+    An input has eight references or so, and there are as many inputs fewer: smaller batches give enough steps.
+    """
     places = [root / "e2e_nlg" for root in roots()]
     found = next((place for place in places if place.is_dir()), None)
     if found is None:
         raise FailureError(f"the corpus e2e_nlg is in none of {', '.join(map(str, places))}; set BLEUGRAD_DATA")
     several = f"data.train_source={found}/train.multi.src.gz,data.train_target={found}/train.refs.trg.gz"
+    several += ",data.batch_size=16"
     values = merged(PRESETS["e2e_nlg"], {"data": {"directory": str(found)}})
     return values | {"objectives": (*values["objectives"], f"exact-multi=exact,{several}")}
