@@ -105,6 +105,26 @@ def test_only_runs_of_the_protocol_are_translation_results(tmp_path):
     assert translation.kept(tmp_path) == {"tiny": {"seeds": [1]}}
 
 
+def made_up_run(seed, valid, greedy, beam):
+    test = {"greedy": {"bleu": greedy, "length_ratio": 1.01}, "beam 5": {"bleu": beam, "length_ratio": 1.0}}
+    return {"seed": seed, "best_bleu": valid, "test": test, "learning_rate": 0.001}
+
+
+def test_recipes_are_compared_with_the_weights_before():
+    recipes = importlib.import_module("recipe_numbers")
+    overrides = {"objective": {"name": "exact", "cross_entropy_weight": 0.1}, "data": {"batch_size": 128}}
+    summary = SUMMARY | {
+        "objectives": {"mix": overrides},
+        "runs": {
+            "base": [made_up_run(1, 0.30, 0.31, 0.32), made_up_run(2, 0.40, 0.41, 0.42)],
+            "mix": [made_up_run(2, 0.43, 0.42, 0.44), made_up_run(1, 0.31, 0.33, 0.33)],
+        },
+    }
+    shown = recipes.section("made-up", summary)
+    assert shown.startswith("**made-up**, 2 seeds; the weights before: 20.00 ± 0.10 by greedy, 20.00 ± 0.10 by beam 5.")
+    assert "| mix | `exact`, CE 0.1, batch 128 | 0.001 | +2.00 | +1.50 | +1.50 | +1.00 | 1.010 |" in shown
+
+
 def test_the_diagram_names_every_folder_and_only_those():
     drawing = ET.parse(DOCS / "_static" / "flow.svg").getroot()
     named = {node.get("data-folder") for node in drawing.iter() if node.get("data-folder")}

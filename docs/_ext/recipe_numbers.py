@@ -1,0 +1,74 @@
+"""The study of recipes: runs of the protocol below results/recipes that vary one thing at a time."""
+
+from collections.abc import Iterator, Mapping
+from statistics import fmean
+from typing import Any
+
+import translation
+from measured import RESULTS, markdown, table
+from translation import Summary
+
+FOLDER = "recipes"
+SHORT = {"cross_entropy_weight": "CE", "data.batch_size": "batch", "optimizer.decay": "decay"}
+
+
+def settings(overrides: Mapping[str, Any]) -> str:
+    """What a branch sets, as a reader would say it: the objective first."""
+    name, *others = _flat(overrides)
+    return ", ".join([f"`{name[1]}`", *(f"{SHORT.get(key, key)} {value}" for key, value in others)])
+
+
+def _flat(overrides: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in overrides.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, "" if key == "objective" else f"{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def gain(runs: list[Summary], base: list[Summary], search: str | None) -> float:
+    """Mean over seeds of BLEU over that of the weights before: of the test set by a search, or of validation."""
+
+    def score(run: Summary) -> float:
+        return float(run["best_bleu"] if search is None else run["test"][search]["bleu"])
+
+    before = {run["seed"]: score(run) for run in base}
+    return fmean(score(run) - before[run["seed"]] for run in runs)
+
+
+def rows(summary: Summary) -> Iterator[list[str]]:
+    """A recipe in each: gains over the weights before, what the beam adds, and lengths."""
+    base = summary["runs"]["base"]
+    searches = summary["searches"]
+    for label, overrides in summary["objectives"].items():
+        runs = summary["runs"][label]
+        gains = [gain(runs, base, search) for search in (None, *searches)]
+        gains.append(fmean(run["test"][searches[1]]["bleu"] - run["test"][searches[0]]["bleu"] for run in runs))
+        length = fmean(run["test"][searches[0]]["length_ratio"] for run in runs)
+        rates = "/".join(sorted({f"{run['learning_rate']:g}" for run in runs}))
+        yield [
+            label,
+            settings(overrides),
+            rates,
+            *(f"{round(100 * value, 2) + 0.0:+.2f}" for value in gains),
+            f"{length:.3f}",
+        ]
+
+
+def section(name: str, summary: Summary) -> str:
+    """The recipes on one corpus."""
+    header = ["recipe", "settings", "rate", "valid", "test greedy", "test beam 5", "beam over greedy", "length"]
+    base = {search: translation.score(summary["scores"][search]["systems"]["base"]) for search in summary["searches"]}
+    before = ", ".join(f"{score} by {search}" for search, score in base.items())
+    seeds = len(summary["seeds"])
+    return (
+        f"**{name}**, {seeds} seed{'s' if seeds > 1 else ''}; the weights before: {before}.\n\n"
+        f"{markdown(header, rows(summary))}"
+    )
+
+
+@table
+def recipes() -> str:
+    """Every corpus of the study."""
+    found = translation.kept(RESULTS / FOLDER)
+    return "\n".join(section(name, summary) for name, summary in found.items())
