@@ -96,6 +96,28 @@ def test_translation_results_appear_once_they_are_kept(tmp_path):
     assert translation.against(SUMMARY["scores"]["greedy"], "base") == "-1.00"
 
 
+def test_a_section_says_what_its_run_was_made_with():
+    translation = importlib.import_module("translation")
+    config = {
+        "data": {"corpus": "tatoeba", "train_limit": 40000, "units": "bpe", "vocabulary_size": 0},
+        "model": {"hidden": 128},
+        "base": {"precision": "bf16", "epochs": 12, "learning_rate": 0.002},
+        "tuning": {
+            "epochs": 2,
+            "learning_rate": 0.001,
+            "reinforce_learning_rate": 0.0001,
+            "factors": [1.0, 3.0],
+            "decay": "step",
+            "decay_factor": 0.3,
+        },
+    }
+    said = (
+        "40,000 pairs, 8,000 subwords, 128 units, bfloat16; at most 12 epochs of cross-entropy at 0.002, then 2 of each "
+        "objective at 0.001, 0.003 and 0.0001, 0.0003 for REINFORCE, times 0.3 after each. "
+    )
+    assert said in translation.section("made-up", SUMMARY, config=config)
+
+
 def test_only_runs_of_the_protocol_are_translation_results(tmp_path):
     translation = importlib.import_module("translation")
     for name, study in (("toy", "toy"), ("tiny", "reproduce")):

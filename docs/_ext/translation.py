@@ -4,10 +4,16 @@ Where there is none yet, the text says which command makes one.
 """
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 from measured import RESULTS, markdown
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 STUDY = "reproduce"
 NONE_YET = """No run of the protocol is kept in `results/` yet. `bleugrad reproduce` carries it out: cross-entropy
@@ -77,9 +83,28 @@ def caption(name: str, summary: Summary) -> str:
     )
 
 
-def section(name: str, summary: Summary, folder: str | None = None) -> str:
-    """One corpus; with the way to the results, its curves too."""
-    text = f"**{name}**\n\n{table(summary)}\n{caption(name, summary)}\n"
+def sizes(config: Summary) -> str:
+    """What the run was made with, as far as it bears on the scores."""
+    data, model, base, tuning = (config[part] for part in ("data", "model", "base", "tuning"))
+    pairs = data["builtin_train"] if data["corpus"] == "builtin" else data["train_limit"]
+    words = "words" if data["units"] == "words" else f"{data['vocabulary_size'] or 8000:,} subwords"
+    rates = {
+        which: ", ".join(f"{tuning[name] * factor:g}" for factor in tuning["factors"])
+        for which, name in (("", "learning_rate"), (" for REINFORCE", "reinforce_learning_rate"))
+    }
+    decay = f", times {tuning['decay_factor']:g} after each" if tuning["decay"] == "step" else ""
+    return (
+        f"{f'{pairs:,} pairs' if pairs else 'All pairs'}, {words}, {model['hidden']} units"
+        f"{', bfloat16' if base['precision'] == 'bf16' else ''}; at most {base['epochs']} epochs of cross-entropy at "
+        f"{base['learning_rate']:g}, then {tuning['epochs']} of each objective at "
+        f"{' and '.join(f'{values}{which}' for which, values in rates.items())}{decay}."
+    )
+
+
+def section(name: str, summary: Summary, folder: str | None = None, config: Summary | None = None) -> str:
+    """One corpus; with its settings what it was made with, with the way to the results its curves too."""
+    made = "" if config is None else f"{sizes(config)} "
+    text = f"**{name}**\n\n{table(summary)}\n{made}{caption(name, summary)}\n"
     if folder is None:
         return text
     return (
@@ -90,7 +115,13 @@ def section(name: str, summary: Summary, folder: str | None = None) -> str:
 def results(found: dict[str, Summary] | None = None, folder: str | None = None) -> str:
     """All corpora, or what to do about there being none."""
     found = kept() if found is None else found
-    return "\n".join(section(name, summary, folder) for name, summary in found.items()) or NONE_YET
+    return "\n".join(section(name, summary, folder, settings(name)) for name, summary in found.items()) or NONE_YET
+
+
+def settings(name: str) -> Summary | None:
+    """Those of a kept run."""
+    path = RESULTS / name / "config.toml"
+    return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
 
 def effect(found: dict[str, Summary] | None = None) -> str:
