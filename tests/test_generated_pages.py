@@ -112,8 +112,8 @@ def test_a_section_says_what_its_run_was_made_with():
         },
     }
     said = (
-        "40,000 pairs, 8,000 subwords, 128 units, bfloat16; at most 12 epochs of cross-entropy at 0.002, then 2 of each "
-        "objective at 0.001, 0.003 and 0.0001, 0.0003 for REINFORCE, times 0.3 after each. "
+        "40,000 pairs, 8,000 subwords, 128 units, bfloat16; at most 12 epochs of cross-entropy at 0.002, then 2 of "
+        "each objective at 0.001, 0.003 and 0.0001, 0.0003 for REINFORCE, times 0.3 after each. "
     )
     assert said in translation.section("made-up", SUMMARY, config=config)
 
