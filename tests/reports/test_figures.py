@@ -113,6 +113,7 @@ TOGETHER = [
     ("vermillion", "blue", "purple", "ink", "paper"),
     ("orange", "ink", "purple", "blue", "paper"),
     ("blue", "green", "vermillion", "paper"),
+    ("azure", "blue", "vermillion", "ink", "paper"),
 ]
 
 

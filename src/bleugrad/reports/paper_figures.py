@@ -22,8 +22,9 @@ LOOKS = {
     "exact": ("blue", "D"),
     "unbiased": ("green", "v"),
     "exact-own": ("vermillion", "P"),
+    "own-mix": ("azure", "X"),
 }
-OTHER_LOOKS = tuple((colour, marker) for marker in "Xh*<>p" for colour in ("blue", "vermillion", "green", "purple"))
+OTHER_LOOKS = tuple((colour, marker) for marker in "h*<>pX" for colour in ("blue", "vermillion", "green", "purple"))
 
 
 def draw_training(summary: Summary) -> Draw:

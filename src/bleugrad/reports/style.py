@@ -22,6 +22,7 @@ class Palette:
     ink: str
     grid: str
     blue: str
+    azure: str
     vermillion: str
     purple: str
     orange: str
@@ -33,6 +34,7 @@ LIGHT = Palette(
     ink="#1a1a1a",
     grid="#dddddd",
     blue="#0072b2",
+    azure="#45b6fe",
     vermillion="#d55e00",
     purple="#b0508a",
     orange="#e69f00",
@@ -43,6 +45,7 @@ DARK = Palette(
     ink="#e6e6e6",
     grid="#3a3f46",
     blue="#56b4e9",
+    azure="#2f6fdd",
     vermillion="#f07a28",
     purple="#d070a8",
     orange="#f0b429",
