@@ -78,7 +78,7 @@ def caption(name: str, summary: Summary) -> str:
         f"Test BLEU of {summary['test_sentences']} sentences, mean ± standard deviation of {len(summary['seeds'])} "
         "seeds; differences from cross-entropy trained on for as long, with the p-value of a paired t-test over seeds. "
         "*base* is the model before, RF REINFORCE, LB the paper's bound. "
-        f"`{summary['bleu_signature']}`. Everything else, learning rates tried, intervals and translations, is in "
+        f"`{summary['bleu_signature']}`. Everything else, learning rates tried and intervals, is in "
         f"`results/{name}`."
     )
 
