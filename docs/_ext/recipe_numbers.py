@@ -9,7 +9,7 @@ from measured import RESULTS, markdown, table
 from translation import Summary
 
 FOLDER = "recipes"
-SHORT = {"cross_entropy_weight": "CE", "data.batch_size": "batch", "optimizer.decay": "decay"}
+SHORT = {"cross_entropy_weight": "CE", "data.batch_size": "batch"}
 
 
 def settings(overrides: Mapping[str, Any]) -> str:
