@@ -1,14 +1,12 @@
-"""What each of two processes runs; its results are saved for the test, which compares them with one process."""
+"""What each of two processes runs; the test compares its results with those of one process."""
 
 import os
-import socket
 
 import torch
-import torch.distributed as dist
 
 from tests.hf.models import LINES, encode_pairs, features, make_model, make_tokenizer
+from tests.processes import PROCESSES
 
-PROCESSES = 2
 IGNORED_ROW = 3
 HALVES = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 2}
 STEPS = {  # model, options of the loss, options of the trainer
@@ -105,16 +103,8 @@ def _sharded_step(rank, fused, first=lambda model, mesh: None):
     return grads, value.detach()
 
 
-def work(rank, port, folder):
-    torch.set_num_threads(1)
-    os.environ |= {
-        "RANK": str(rank),
-        "LOCAL_RANK": str(rank),
-        "WORLD_SIZE": str(PROCESSES),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-        "ACCELERATE_USE_CPU": "1",
-    }
+def work(rank, folder):
+    os.environ["ACCELERATE_USE_CPU"] = "1"
     from tests.hf import trainers
 
     results = {}
@@ -124,16 +114,4 @@ def work(rank, port, folder):
             folder / case, name, rows_of(case), trainer=kind, loss_options=loss_options, ddp_backend="gloo", **options
         )
         results[case] = found
-    results["evaluation"] = evaluate(folder)
-    results["sharded"] = shard_and_step(rank)
-    torch.save(results, folder / f"{rank}.pt")
-    dist.barrier()
-    dist.destroy_process_group()
-
-
-def run_processes(folder):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    torch.multiprocessing.spawn(work, (port, folder), nprocs=PROCESSES)
-    return [torch.load(folder / f"{rank}.pt") for rank in range(PROCESSES)]
+    return results | {"evaluation": evaluate(folder), "sharded": shard_and_step(rank)}

@@ -10,7 +10,8 @@ import bleugrad
 from bleugrad.hf import BLEUCollator
 from tests.hf.models import END, encode_pairs, features, gradients, make_model, make_tokenizer
 from tests.hf.oracle import step_loss
-from tests.hf.processes import EVALUATED, STEPS, evaluate, rows_of, run_processes
+from tests.hf.processes import EVALUATED, STEPS, evaluate, rows_of, work
+from tests.processes import run_processes
 
 pytestmark = [
     pytest.mark.slow,
@@ -20,7 +21,8 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    return run_processes(tmp_path_factory.mktemp("processes"))
+    folder = tmp_path_factory.mktemp("processes")
+    return run_processes(work, folder, folder)
 
 
 def in_one_process(case):

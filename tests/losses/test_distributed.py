@@ -1,7 +1,6 @@
 """Two gloo processes, each with a part of the batch, against one process with all of it."""
 
 import datetime
-import socket
 from dataclasses import dataclass, field
 
 import pytest
@@ -12,8 +11,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from bleugrad import ExpectedBLEULoss, LinearExpectedBLEULoss
 from tests.losses.cases import IGNORE
+from tests.processes import PROCESSES, run_processes
 
-PROCESSES, WORDS, WIDTH, EOS = 2, 12, 6, 0
+WORDS, WIDTH, EOS = 12, 6, 0
 LENGTHS = (7, 4, 9, 1, 6)  # of the sentences of the whole batch
 pytestmark = pytest.mark.skipif(
     not dist.is_available() or not dist.is_gloo_available(), reason="torch was built without gloo"
@@ -113,16 +113,9 @@ def average_gradients(model):
         parameter.grad /= PROCESSES
 
 
-def work(rank, port, directory, cases):
-    """One process: every case with pooling, some without; results saved for the parent."""
-    torch.set_num_threads(1)
-    dist.init_process_group(
-        "gloo",
-        init_method=f"tcp://127.0.0.1:{port}",
-        rank=rank,
-        world_size=PROCESSES,
-        timeout=datetime.timedelta(seconds=30),
-    )
+def work(rank, cases):
+    """[case name, pooled] -> (loss, gradients) of one process: every case with pooling, some without."""
+    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=30))
     results = {}
     for name, case in cases.items():
         for pooled in (True, False) if name in SHARDED else (True,):
@@ -132,23 +125,12 @@ def work(rank, port, directory, cases):
             if case.fused:
                 average_gradients(model)
             results[name, pooled] = loss, grads
-    torch.save(results, directory / f"{rank}.pt")
-    dist.barrier()
-    dist.destroy_process_group()
-
-
-def run_processes(directory, cases):
-    """[process][case name, pooled] -> (loss, gradients); all cases in one spawn."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    torch.multiprocessing.spawn(work, (port, directory, cases), nprocs=PROCESSES)
-    return [torch.load(directory / f"{rank}.pt") for rank in range(PROCESSES)]
+    return results
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    return run_processes(tmp_path_factory.mktemp("processes"), CASES)
+    return run_processes(work, tmp_path_factory.mktemp("processes"), CASES)
 
 
 def in_one_process(case):
@@ -174,7 +156,7 @@ def test_two_processes_have_the_loss_and_gradients_of_one(results, name):
 
 def test_one_of_them_may_have_no_sentences(tmp_path):
     """The last batch of an epoch can leave a process without any."""
-    results = run_processes(tmp_path, EMPTY)
+    results = run_processes(work, tmp_path, EMPTY)
     for name, case in EMPTY.items():
         check(results, name, case)
 

@@ -4,6 +4,7 @@ A run under ``torchrun`` finds its peers by the variables that sets, and goes th
 alone and does not load it.
 """
 
+import gc
 import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -123,8 +124,15 @@ class Together(Alone):
         self.fabric.barrier()
 
     def close(self) -> None:
-        """Leave the group."""
+        """Leave the group, and end its threads.
+
+        A thread of gloo that outlives the interpreter aborts the process when it lets go of a tensor, and it lives as
+        long as an object holds the group. Wrapped models do, in cycles that only the collector frees.
+        """
         torch.distributed.destroy_process_group()
+        del self.fabric
+        self.group = None
+        gc.collect()
 
 
 def find_processes(device: str = "auto", precision: str = "32") -> Alone:

@@ -92,6 +92,7 @@ def train_run(
             _describe(run, corpus, trainer, initial)
         summary = trainer.train()
     if processes is None:
+        del trainer, material  # they hold the group of processes, whose threads end with the last that does
         peers.close()
     return summary
 
