@@ -84,23 +84,25 @@ def test_fed_the_reference_the_end_of_a_sentence_counts_as_a_word(model, name, l
     torch.testing.assert_close(build_objective(model, config)(batch), expected)
 
 
+@pytest.mark.parametrize("units", ["tokens", "words"])
 @pytest.mark.parametrize("several", [False, True])
 @pytest.mark.parametrize("name", ["bound", "exact"])
-def test_positions_after_the_end_are_certain(model, name, several):
+def test_positions_after_the_end_are_certain(model, name, several, units):
     model.eval()
     batch = make_batch(several=several)
     logits = model(batch.source, batch.source_lengths, batch.inputs())
     certain = torch.full((2, logits.shape[-1]), -1e4)
     certain[:, PAD] = 0
+    word_start = (torch.arange(12) < 6) if units == "words" else None  # the special tokens open words, as two others do
     scores = []
     for row, target in enumerate(TARGETS):
         references = [[*reference, EOS, PAD, PAD] for reference in [target, target[::-1]][: 1 + several]]
         rows = torch.cat([logits[row, : len(target) + 1], certain])
-        scores.append(bleugrad.expected_bleu(rows[None], [references], method=name).value)
-    settings = {"name": name, "level": "sentence", "end_positions": 2}
-    loss = build_objective(model, ObjectiveConfig(**settings))(batch)
+        scores.append(bleugrad.expected_bleu(rows[None], [references], method=name, word_start=word_start).value)
+    settings = {"name": name, "level": "sentence", "end_positions": 2, "units": units}
+    loss = build_objective(model, ObjectiveConfig(**settings), word_start=word_start)(batch)
     torch.testing.assert_close(loss, 1 - torch.stack(scores).mean())
-    mixed = build_objective(model, ObjectiveConfig(**settings, cross_entropy_weight=0.5))(batch)
+    mixed = build_objective(model, ObjectiveConfig(**settings, cross_entropy_weight=0.5), word_start=word_start)(batch)
     torch.testing.assert_close(mixed, loss + 0.5 * build_objective(model, ObjectiveConfig())(batch))
 
 
