@@ -15,7 +15,7 @@ PRESETS: Mapping[str, Settings] = MappingProxyType(
     {
         "tiny": {
             "data": {"corpus": "tatoeba_tiny", "min_count": 1},
-            "model": {"embedding": 128, "hidden": 128},
+            "model": {"embedding": 128, "hidden": 128, "initial_range": 0.2},
             "optimizer": {"learning_rate": 2e-3, "epochs": 10, "patience": 1},
         },
         "multi30k": {
@@ -53,7 +53,7 @@ def preset(name: str) -> Settings:
 
     Example:
         >>> preset("tiny")["model"]
-        {'embedding': 128, 'hidden': 128}
+        {'embedding': 128, 'hidden': 128, 'initial_range': 0.2}
     """
     if name not in PRESETS:
         raise UsageError(f"preset is {name!r}; expected one of {', '.join(PRESETS)}")
