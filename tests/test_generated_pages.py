@@ -96,6 +96,15 @@ def test_translation_results_appear_once_they_are_kept(tmp_path):
     assert translation.against(SUMMARY["scores"]["greedy"], "base") == "-1.00"
 
 
+def test_an_objective_of_one_corpus_only_has_no_column_beside_the_others():
+    translation = importlib.import_module("translation")
+    further = SUMMARY | {"titles": SUMMARY["titles"] | {"one-of-a-kind": "one of a kind"}}
+    assert "| one of a kind |" in translation.effect({"further": further})
+    beside = translation.effect({"further": further, "made-up": SUMMARY})
+    assert "| CE | exact |" in beside
+    assert "one of a kind" not in beside
+
+
 def test_a_section_says_what_its_run_was_made_with():
     translation = importlib.import_module("translation")
     config = {

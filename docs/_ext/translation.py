@@ -5,6 +5,7 @@ Where there is none yet, the text says which command makes one.
 
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -125,12 +126,19 @@ def settings(name: str) -> Summary | None:
 
 
 def effect(found: dict[str, Summary] | None = None) -> str:
-    """What each objective brings over cross-entropy trained on for as long: a line a corpus and search."""
+    """What each objective brings over cross-entropy trained on for as long: a line a corpus and search.
+
+    An objective that only one of several corpora has is left to the table of that corpus.
+    """
     found = kept() if found is None else found
     if not found:
         return NONE_YET
     titles = {label: title for summary in found.values() for label, title in summary["titles"].items()}
-    titles = {label: title for label, title in titles.items() if label not in ("base", "ce")}
+    corpora = Counter(label for summary in found.values() for label in summary["titles"])
+    least = min(2, len(found))
+    titles = {
+        label: title for label, title in titles.items() if corpora[label] >= least and label not in ("base", "ce")
+    }
     rows = []
     for name, summary in found.items():
         for search in summary["searches"]:
