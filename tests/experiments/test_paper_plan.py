@@ -161,7 +161,7 @@ def test_presets_are_settings(name):
     assert config.base.early_stopping > 0
 
 
-def test_e2e_nlg_has_a_branch_with_all_references(tmp_path, monkeypatch):
+def test_e2e_nlg_has_branches_with_all_references(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("BLEUGRAD_DATA", str(tmp_path / "none"))
     with pytest.raises(FailureError, match="e2e_nlg is in none of"):
@@ -169,7 +169,9 @@ def test_e2e_nlg_has_a_branch_with_all_references(tmp_path, monkeypatch):
     (tmp_path / "e2e_nlg").mkdir()
     monkeypatch.setenv("BLEUGRAD_DATA", str(tmp_path))
     config = configured(preset("e2e_nlg"), None, {})
-    assert config.branches()[-1].overrides["data"]["train_target"] == f"{tmp_path}/e2e_nlg/train.refs.trg.gz"
+    targets = {branch.label: branch.overrides.get("data", {}).get("train_target") for branch in config.branches()}
+    several = f"{tmp_path}/e2e_nlg/train.refs.trg.gz"
+    assert targets == {"ce": None, "exact-pairs": None, "exact": several, "exact-end": several}
 
 
 def test_an_unknown_preset_is_wrong_usage():
