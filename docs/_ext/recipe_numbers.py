@@ -1,5 +1,6 @@
 """The study of recipes: runs of the protocol below results/recipes that vary one thing at a time."""
 
+import json
 from collections.abc import Iterator, Mapping
 from statistics import fmean
 from typing import Any
@@ -72,3 +73,31 @@ def recipes() -> str:
     """Every corpus of the study."""
     found = translation.kept(RESULTS / FOLDER)
     return "\n".join(section(name, summary) for name, summary in found.items())
+
+
+@table
+def several_references() -> str:
+    """Validation scores of what was tried with all references at once, over the weights before."""
+    rows = []
+    tries = f"{FOLDER}/e2e_nlg"
+    for path in sorted((RESULTS / tries).glob("*/summary.json")):
+        history = json.loads(path.read_text(encoding="utf-8"))["history"]
+        before, best = history[0], max(history, key=lambda scores: scores["bleu"])
+        config = translation.settings(f"{tries}/{path.parent.name}")
+        objective = config["objective"]
+        rows.append(
+            [
+                path.parent.name,
+                "its own tokens" if objective["feeding"] == "greedy" else "the first reference",
+                f"{objective['cross_entropy_weight']:g}",
+                str(objective["end_positions"]),
+                str(config["data"]["batch_size"]),
+                f"{config['optimizer']['learning_rate']:g}",
+                f"{100 * (best['bleu'] - before['bleu']):+.2f}",
+                f"{100 * (best['precisions'][3] - before['precisions'][3]):+.1f}",
+                f"{best['length_ratio']:.3f}",
+                f"{100 * (best['chrf'] - before['chrf']):+.1f}",
+            ]
+        )
+    header = ["recipe", "decoder reads", "CE", "end", "batch", "rate", "BLEU", "4-gram precision", "length", "chrF"]
+    return markdown(header, rows)
