@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from bleugrad.cli.main import main
 from bleugrad.reports.page import Strong
-from bleugrad.reports.paper_figures import course, draw_training
+from bleugrad.reports.paper_figures import choose_looks, course, draw_training
 from bleugrad.reports.paper_tables import (
     base_table,
     bold_rule,
@@ -200,3 +200,11 @@ def test_the_page_is_seen_whole(saved, tmp_path, width):
     (image,) = seen["images"]
     assert image["drawn"]
     assert LINE in seen["text"]
+
+
+def test_objectives_of_ones_own_take_colours_that_are_free():
+    looks = choose_looks(["ce", "pairs", "exact", "end", "own-mix"])
+    assert looks["exact"] == ("blue", "D")
+    assert len({colour for colour, _ in looks.values()}) == len(looks)
+    many = choose_looks(["exact", *(f"recipe-{number}" for number in range(20))])
+    assert len(set(many.values())) == len(many), "colours come again with other markers"

@@ -1,5 +1,6 @@
 """The figure of the paper's experiment: validation BLEU over epochs, the first phase and then the branches."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from statistics import mean, stdev
 from typing import Any
@@ -24,14 +25,14 @@ LOOKS = {
     "exact-own": ("vermillion", "P"),
     "own-mix": ("azure", "X"),
 }
-OTHER_LOOKS = tuple((colour, marker) for marker in "h*<>pX" for colour in ("blue", "vermillion", "green", "purple"))
+COLOURS = ("blue", "vermillion", "green", "purple", "orange", "azure")
+OTHER_MARKERS = "h*<>pd"
 
 
 def draw_training(summary: Summary) -> Draw:
     """As the paper's figure 3; below, what each branch gains over the weights it starts from."""
     labels = objectives(summary)
-    others = iter(OTHER_LOOKS * (1 + len(labels) // len(OTHER_LOOKS)))
-    looks = {label: LOOKS[label] if label in LOOKS else next(others) for label in labels}
+    looks = choose_looks(labels)
 
     def draw(figure: Figure, palette: Palette) -> None:
         above, below = figure.subplots(2, 1, height_ratios=(1.3, 1))
@@ -40,6 +41,14 @@ def draw_training(summary: Summary) -> Draw:
         figure.legend(*below.get_legend_handles_labels(), loc="outside upper center", ncols=3)
 
     return draw
+
+
+def choose_looks(labels: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Colour and marker of each objective: known ones have theirs, others take the colours that are free first."""
+    taken = {LOOKS[label][0] for label in labels if label in LOOKS}
+    colours = sorted(COLOURS, key=lambda colour: colour in taken)
+    others = itertools.cycle((colour, marker) for marker in OTHER_MARKERS for colour in colours)
+    return {label: LOOKS[label] if label in LOOKS else next(others) for label in labels}
 
 
 def course(histories: Sequence[Sequence[Mapping[str, Any]]], minus_start: bool = False) -> list[Point]:
