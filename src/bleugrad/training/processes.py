@@ -127,7 +127,7 @@ class Together(Alone):
         """Leave the group, and end its threads.
 
         A thread of gloo that outlives the interpreter aborts the process when it lets go of a tensor, and it lives as
-        long as an object holds the group. Wrapped models do, in cycles that only the collector frees.
+        long as an object holds the group: this one and Fabric do, and what was left in a cycle is collected.
         """
         torch.distributed.destroy_process_group()
         del self.fabric
