@@ -122,6 +122,16 @@ def test_other_settings_in_the_same_directory_are_refused(finished, options, cap
     assert "was made with optimizer.epochs = 14, and 7 is asked for now" in capsys.readouterr().err
 
 
+def test_bases_alone_go_on_for_more_epochs(finished, options, tmp_path):
+    copy, base = tmp_path / "copy", Path("seed-1", "base")
+    shutil.copytree(finished, copy, ignore=shutil.ignore_patterns("*-lr*"))
+    assert main(["reproduce", *options, "--seeds", "1", "--base-epochs", "16", "--output", str(copy)]) == 0
+    summary, before = (json.loads((run / base / "summary.json").read_text()) for run in (copy, finished))
+    assert summary["history"][:14] == before["history"]
+    assert summary["epochs"] == 16
+    assert json.loads((copy / base / "run.json").read_text())["resumed"]
+
+
 def test_a_failing_stage_is_named_with_its_log(finished, options, tmp_path, capsys):
     copy = tmp_path / "copy"
     shutil.copytree(finished, copy)

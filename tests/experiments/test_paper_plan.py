@@ -149,6 +149,18 @@ def test_a_stage_with_other_settings_is_not_taken_for_this_one(tmp_path):
     assert protocol(tmp_path, threads=2).is_done(PlannedStage("base", 1, "base"))
 
 
+def test_a_base_goes_on_for_more_epochs_until_something_was_tuned_from_it(tmp_path):
+    plan, base = protocol(tmp_path), PlannedStage("base", 1, "base")
+    save(plan, base, 0.3)
+    longer = protocol(tmp_path, base={"epochs": 30})
+    assert not longer.is_done(base)
+    with pytest.raises(FailureError, match=r"was made with optimizer.clip = 5.0, and 1.0 is asked for now"):
+        protocol(tmp_path, base={"epochs": 30, "clip": 1.0}).is_done(base)
+    save(plan, plan.tries(1, "ce")[0], 0.3)
+    with pytest.raises(FailureError, match=r"was made with optimizer.epochs = 20, and 30 is asked for now"):
+        longer.is_done(base)
+
+
 @pytest.mark.parametrize(("rate", "name"), [(1e-4, "1e-4"), (3e-5, "3e-5"), (2.5e-4, "2.5e-4"), (0.1, "1e-1")])
 def test_learning_rates_have_short_names(rate, name):
     assert rate_name(rate) == name

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,22 @@ def test_a_finished_run_can_be_trained_for_longer(corpus, tmp_path):
     train_run(small_config(corpus), tmp_path / "whole")
     for name in COMPARED:
         assert (tmp_path / "longer" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
+
+
+@pytest.mark.parametrize(("second", "kept"), [(0.3, False), (0.1, True)])
+def test_better_weights_take_the_evaluations_of_those_before_away(corpus, tmp_path, monkeypatch, second, kept):
+    from bleugrad.training import trainer
+    from bleugrad.training.run import train_run
+
+    measure, bleu = trainer.score, iter([0.2, second])
+    monkeypatch.setattr(trainer, "score", lambda *given: replace(measure(*given), bleu=next(bleu)))
+    train_run(small_config(corpus, optimizer__epochs=1), tmp_path)
+    files = [tmp_path / "evaluations" / name for name in ("test.greedy.json", "test.greedy.txt", "notes.md")]
+    files[0].parent.mkdir()
+    for file in files:
+        file.write_text("")
+    train_run(small_config(corpus), tmp_path, resume=True)
+    assert [file.exists() for file in files] == [kept, kept, True]
 
 
 def test_resuming_a_finished_run_changes_no_result(corpus, tmp_path):

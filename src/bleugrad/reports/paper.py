@@ -87,7 +87,7 @@ def _warnings(summary: Mapping[str, Any]) -> Iterator[str]:
     if short:
         yield page.paragraph(
             f"Beware: the first phase has not converged with seed {', '.join(short)}. What the second phase gains may "
-            "be what any further training would."
+            "be what any further training would: more --base-epochs in another --output tell."
         )
 
 

@@ -17,6 +17,7 @@ from bleugrad.errors import FailureError
 from bleugrad.runs.files import write_bytes
 
 FOLDER, LAST, BEST = "checkpoints", "last.safetensors", "best.safetensors"
+EVALUATIONS = "evaluations"
 HEADER, VERSION = "bleugrad checkpoint", 1
 
 
@@ -113,6 +114,13 @@ def remove_checkpoints(run: Path) -> None:
     for name in (LAST, BEST):
         (run / FOLDER / name).unlink(missing_ok=True)
     remove_unfinished(run)
+
+
+def remove_evaluations(run: Path) -> None:
+    """Remove translations and scores of best weights that are to be replaced."""
+    for kind in ("txt", "json"):
+        for path in (run / EVALUATIONS).glob(f"*.{kind}"):
+            path.unlink()
 
 
 def remove_unfinished(run: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from bleugrad.data.corpus import Split
 from bleugrad.errors import FailureError
 from bleugrad.runs.files import write_text
-from bleugrad.training.run import EVALUATIONS
+from bleugrad.training.checkpoints import EVALUATIONS
 from bleugrad.training.scores import Scores, score
 from bleugrad.training.system import TranslationSystem
 

@@ -36,6 +36,7 @@ from bleugrad.training.checkpoints import (
     put_weights,
     read_checkpoint,
     remove_checkpoints,
+    remove_evaluations,
     remove_unfinished,
 )
 from bleugrad.training.config import TrainConfig
@@ -44,7 +45,6 @@ from bleugrad.training.seeds import seed_step
 from bleugrad.training.trainer import Material, Trainer
 from bleugrad.training.vocabularies import Vocabularies, split_fingerprint
 
-EVALUATIONS = "evaluations"
 CHANGEABLE = {("optimizer", "epochs"), ("device",), ("threads",), ("tensorboard",)}
 """Settings that may differ when a run is taken up again."""
 
@@ -226,9 +226,9 @@ def _open_run(
 
 def _remove_results(directory: Path) -> None:
     """Remove what was made from the weights of a run that is to be replaced."""
-    for pattern in (f"{EVALUATIONS}/*.txt", f"{EVALUATIONS}/*.json", f"{board.FOLDER}/events.out.tfevents.*"):
-        for path in directory.glob(pattern):
-            path.unlink()
+    remove_evaluations(directory)
+    for path in directory.glob(f"{board.FOLDER}/events.out.tfevents.*"):
+        path.unlink()
 
 
 def _describe(run: Run, corpus: Corpus, trainer: Trainer, initial: Path | None) -> None:

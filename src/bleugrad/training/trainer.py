@@ -25,6 +25,7 @@ from bleugrad.training.checkpoints import (
     Checkpoint,
     put_optimizer,
     put_weights,
+    remove_evaluations,
     take_optimizer,
     take_weights,
     write_checkpoint,
@@ -222,6 +223,8 @@ class Trainer:
                 "records_end": self.run.records.flush(),
                 **self.material.fingerprints,
             }
+            if name == BEST:
+                remove_evaluations(self.run.path)
             checkpoint = Checkpoint(take_weights(self.model), optimizer, state)
             write_checkpoint(self.run.path / FOLDER / name, checkpoint)
 

@@ -19,10 +19,11 @@ from bleugrad.configuration.stage import value_at, walk
 from bleugrad.errors import FailureError
 from bleugrad.experiments.paper.branches import Branch
 from bleugrad.experiments.paper.config import ReproduceConfig
-from bleugrad.runs.directory import CONFIG, SUMMARY, read_about
+from bleugrad.runs.directory import ABOUT, CONFIG, SUMMARY, read_about
 from bleugrad.training.config import TrainConfig
 
 BASE, LOGS = "base", "logs"
+EPOCHS = ("optimizer", "epochs")
 INDIFFERENT = (("device",), ("threads",), ("tensorboard",), ("record_every",), ("checkpoint_every",))
 """Settings in which a stage that is done may differ from what is asked for."""
 
@@ -151,27 +152,22 @@ class Protocol:
         return build(TrainConfig, values)
 
     def is_done(self, stage: PlannedStage) -> bool:
-        """Whether nothing is left to do; what it needs must be done. Another run in its place is an error."""
+        """Whether nothing is left to do; what it needs must be done. Another run in its place is an error.
+
+        A base that nothing was tuned from yet goes on where more epochs are asked for.
+        """
         directory = self.directory(stage)
         if stage.kind == "test":
             return all(evaluation(directory, beam).exists() for beam in (1, self.config.beam))
         about = read_about(directory) if directory.is_dir() else None
         if about is None:
             return False
-        self._check_same(stage, directory)
-        return about["status"] == "finished" and (directory / SUMMARY).exists()
-
-    def _check_same(self, stage: PlannedStage, directory: Path) -> None:
         if not (directory / CONFIG).exists():  # killed before it was written
-            return
+            return False
         saved, wanted = build(TrainConfig, read_toml(directory / CONFIG)), self.settings(stage)
-        for path, _ in walk(TrainConfig):
-            before, now = value_at(saved, path), value_at(wanted, path)
-            if before != now and path not in INDIFFERENT:
-                raise FailureError(
-                    f"{directory} was made with {'.'.join(path)} = {before!r}, and {now!r} is asked for now; choose "
-                    "another directory with --output, or begin again with --overwrite"
-                )
+        goes_on = stage.kind == "base" and wanted.optimizer.epochs > saved.optimizer.epochs and _is_alone(directory)
+        _check_same(saved, wanted, directory, (*INDIFFERENT, EPOCHS) if goes_on else INDIFFERENT)
+        return not goes_on and about["status"] == "finished" and (directory / SUMMARY).exists()
 
     def request(self, stage: PlannedStage) -> dict[str, Any]:
         """What a worker is told, as JSON holds it."""
@@ -181,6 +177,23 @@ class Protocol:
             return told | {"beams": [1, self.config.beam]}
         initial = None if stage.kind == "base" else str(directory.parent / BASE)
         return told | {"settings": asdict(self.settings(stage)), "initial": initial}
+
+
+def _is_alone(base: Path) -> bool:
+    """Whether no run beside it starts from its weights."""
+    return all(run.parent == base for run in base.parent.glob(f"*/{ABOUT}"))
+
+
+def _check_same(
+    saved: TrainConfig, wanted: TrainConfig, directory: Path, indifferent: Sequence[tuple[str, ...]]
+) -> None:
+    for path, _ in walk(TrainConfig):
+        before, now = value_at(saved, path), value_at(wanted, path)
+        if before != now and path not in indifferent:
+            raise FailureError(
+                f"{directory} was made with {'.'.join(path)} = {before!r}, and {now!r} is asked for now; choose "
+                "another directory with --output, or begin again with --overwrite"
+            )
 
 
 def evaluation(directory: Path, beam: int, kind: str = "json") -> Path:
