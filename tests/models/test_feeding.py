@@ -70,6 +70,34 @@ def test_nothing_follows_the_own_eos(build, source, reference, feeding):
         assert set(tokens[length:]) <= {naive.PAD}
 
 
+def test_further_positions_go_on_with_the_next_likeliest_where_the_decoder_would_end(build, source, reference):
+    model = build()
+    model.output.bias.data[naive.EOS] += 1.5
+    memory = model.encode(*source)
+    plain = feed(model, memory, reference, "greedy", steps=9)
+    fed = feed(model, memory, reference, "greedy", steps=9, further=2)
+    own = plain.mask.sum(1)
+    assert own.min() < 7
+    assert torch.equal(fed.mask.sum(1), (own + 2).clamp(max=9))
+    for row, length in enumerate(own.tolist()):
+        assert torch.equal(fed.logits[row, :length], plain.logits[row, :length])
+        for t in range(int(fed.mask[row].sum())):
+            likeliest = fed.logits[row, t].argsort(descending=True).tolist()
+            assert fed.tokens[row, t] == next(token for token in likeliest if token != naive.EOS)
+    assert (fed.tokens[~fed.mask] == naive.PAD).all()
+
+
+def test_further_positions_of_samples_hold_no_eos(build, source, reference):
+    model = build()
+    model.output.bias.data[naive.EOS] += 1.5
+    fed = feed(model, model.encode(*source), reference.repeat_interleave(30, 0), "sample", steps=9, further=3)
+    lengths = fed.mask.sum(1)
+    assert naive.EOS not in fed.tokens
+    assert lengths.min() == 4
+    assert set(lengths.tolist()) == {4, 5, 6, 7, 8, 9}
+    assert (fed.tokens[~fed.mask] == naive.PAD).all()
+
+
 def test_own_tokens_stop_when_all_have_ended(build, source, reference):
     model = build()
     model.output.bias.data[naive.EOS] += 30
@@ -174,5 +202,7 @@ def test_bad_arguments_are_named(build, source, reference):
         feed(model, memory, reference, "mixture", own_probability=2)
     with pytest.raises(ValueError, match="steps is 0; expected at least 1"):
         feed(model, memory, reference, "greedy", steps=0)
+    with pytest.raises(ValueError, match="further is 2 with feeding 'reference'; expected 0, or more with 'greedy'"):
+        feed(model, memory, reference, further=2)
     with pytest.raises(ValueError, match="temperature is 0; expected more than 0"):
         feed(model, memory, reference, "sample", temperature=0)

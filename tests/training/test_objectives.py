@@ -106,7 +106,7 @@ def test_positions_after_the_end_are_certain(model, name, several, units):
     torch.testing.assert_close(mixed, loss + 0.5 * build_objective(model, ObjectiveConfig())(batch))
 
 
-@pytest.mark.parametrize("settings", [{"name": "ce"}, {"name": "unbiased"}, {"name": "exact", "feeding": "greedy"}])
+@pytest.mark.parametrize("settings", [{"name": "ce"}, {"name": "unbiased"}, {"name": "exact", "feeding": "gumbel"}])
 def test_positions_after_the_end_are_refused_where_they_mean_nothing(settings):
     with pytest.raises(UsageError, match="end_positions is 3 with"):
         ObjectiveConfig(end_positions=3, **settings)
@@ -125,6 +125,23 @@ def test_fed_its_own_tokens_the_length_is_random(model, feeding):
     expected = bleugrad.ExpectedBLEULoss(eos_id=EOS)(fed.logits, references=TARGETS, mask=fed.mask)
     added = 2.0 * build_objective(model, ObjectiveConfig())(batch)
     torch.testing.assert_close(found, expected + added)
+
+
+def test_fed_its_own_tokens_a_decoder_that_ends_too_early_learns_what_going_on_is_worth(model):
+    model.eval()
+    model.output.bias.data[EOS] += 6  # ends at once
+    batch = make_batch()
+    slopes = []
+    for further in (0, 3):
+        config = ObjectiveConfig(name="exact", feeding="greedy", end_positions=further)
+        memory = model.encode(batch.source, batch.source_lengths)
+        fed = feed(model, memory, batch.inputs(), "greedy", steps=9, further=further)
+        assert (fed.mask.sum(1) == 1 + further).all()
+        loss = build_objective(model, config)(batch)
+        expected = bleugrad.ExpectedBLEULoss(eos_id=EOS)(fed.logits, references=TARGETS, mask=fed.mask)
+        torch.testing.assert_close(loss, expected)
+        slopes.append(torch.autograd.grad(loss, model.output.bias)[0][EOS].item())
+    assert slopes[1] > slopes[0] > 0
 
 
 def cut(fed):

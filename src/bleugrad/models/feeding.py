@@ -1,5 +1,6 @@
 """How the decoder is fed while training: the reference's tokens, its own, a mixture, or Gumbel samples."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -25,8 +26,8 @@ class Fed:
         inputs: (B, T), the token given at each position; BOS first.
         tokens: (B, T), the token taken at each position, which is the next position's input. After the decoder's own
             EOS, and at the end of a reference, it is PAD.
-        mask: (B, T) bool, True up to the decoder's own first EOS, that included; with "reference" and "mixture" at the
-            positions of the reference.
+        mask: (B, T) bool, True up to the decoder's own first EOS, that included, and at the positions further on that
+            were asked for; with "reference" and "mixture" at the positions of the reference.
     """
 
     logits: Tensor
@@ -43,6 +44,7 @@ def feed(
     *,
     own_probability: float = 0.5,
     steps: int | None = None,
+    further: int = 0,
     temperature: float = 1.0,
     generator: torch.Generator | None = None,
 ) -> Fed:
@@ -57,6 +59,9 @@ def feed(
     No gradient flows through a choice of token, except with "gumbel". The other feedings choose tokens without gradient
     first, then decode them all at once, with the same dropout: the logits are those the tokens were drawn from.
 
+    A decoder that stops at its own EOS never learns what it would have written had it gone on. With ``further`` it takes
+    another token where it would end, and has as many positions more: what each length is worth can be told from them.
+
     Args:
         model: in training mode its dropout acts.
         memory: the encoded sources; their number divides B, rows of a sentence side by side.
@@ -65,10 +70,15 @@ def feed(
         feeding: see above.
         own_probability: of "mixture".
         steps: positions at most, with "greedy", "sample" and "gumbel".
+        further: positions after the own EOS, with "greedy" and "sample"; EOS is then never taken.
         temperature: logits are divided by it before "sample" and "mixture" draw; that of the softmax of "gumbel".
         generator: of the draws, on the model's device.
     """
     _check(feeding, own_probability, steps, temperature)
+    if further < 0 or (further and feeding not in ("greedy", "sample")):
+        raise ValueError(
+            f"further is {further} with feeding {feeding!r}; expected 0, or more with 'greedy' or 'sample'"
+        )
     if feeding == "reference":
         tokens = F.pad(inputs[:, 1:], (0, 1), value=PAD)
         return Fed(model.project(model.decode(memory, inputs)), inputs, tokens, inputs != PAD)
@@ -77,39 +87,43 @@ def feed(
     positions = inputs.shape[1] if steps is None else steps
     if feeding == "gumbel":
         return _gumbel(model, memory, len(inputs), positions, temperature, generator)
-    return _own(model, memory, len(inputs), positions, feeding == "greedy", temperature, generator)
+
+    def choose(logits: Tensor) -> Tensor:
+        return logits.argmax(-1) if feeding == "greedy" else draw(logits, temperature, generator)
+
+    return _own(model, memory, len(inputs), positions, further, choose)
 
 
 def _own(
-    model: AttentionLSTM,
-    memory: Memory,
-    rows: int,
-    steps: int,
-    greedy: bool,
-    temperature: float,
-    generator: torch.Generator | None,
+    model: AttentionLSTM, memory: Memory, rows: int, steps: int, further: int, choose: Callable[[Tensor], Tensor]
 ) -> Fed:
     noise = model.draw_noise(rows, steps)
     token, state = _first(memory, rows)
     ended = torch.zeros_like(token, dtype=torch.bool)
-    taken = []
+    left = torch.full_like(token, steps)
+    taken, reached = [], []
     with torch.no_grad():
         for t in range(steps):
             hidden, state = model.step(memory, state, token, noise.at(t))
             logits = model.project(hidden)
-            token = logits.argmax(-1) if greedy else draw(logits, temperature, generator)
-            token = token.masked_fill(ended, PAD)
+            token = choose(logits)
+            ends = token == EOS
+            if further:
+                going_on = logits.index_fill(-1, torch.tensor(EOS, device=token.device), -torch.inf)
+                token = torch.where(ends, choose(going_on), token)
+            reached.append(left > 0)
+            token = token.masked_fill(left <= 0, PAD)
             taken.append(token)
-            ended = ended | (token == EOS)
-            if ended.all():
+            left = torch.where(ends & ~ended, further, left - 1)
+            ended = ended | ends
+            if (left <= 0).all():
                 break
-    tokens = torch.stack(taken, 1)
-    return _decoded(model, memory, tokens, noise)
+    return _decoded(model, memory, torch.stack(taken, 1), torch.stack(reached, 1), noise)
 
 
-def _decoded(model: AttentionLSTM, memory: Memory, tokens: Tensor, noise: Noise) -> Fed:
+def _decoded(model: AttentionLSTM, memory: Memory, tokens: Tensor, mask: Tensor, noise: Noise) -> Fed:
     inputs = F.pad(tokens[:, :-1], (1, 0), value=BOS)
-    return Fed(model.project(model.decode(memory, inputs, noise)), inputs, tokens, _until_eos(tokens))
+    return Fed(model.project(model.decode(memory, inputs, noise)), inputs, tokens, mask)
 
 
 def _mixture(

@@ -33,7 +33,7 @@ class ObjectiveConfig(Stage):
         "reference", "what the decoder reads: the reference, its own tokens, a mixture, straight-through Gumbel"
     )
     end_positions: int = option(
-        0, "bound and exact fed the reference: certain positions after EOS, so that the end weighs more", minimum=0
+        0, "bound and exact: positions after EOS, which tell what it costs to end there or not", minimum=0
     )
     own_first: float = option(0.0, "mixture: share of own tokens in the first epoch", minimum=0, maximum=1)
     own_last: float = option(0.25, "mixture: share of own tokens in the last epoch", minimum=0, maximum=1)
@@ -52,10 +52,10 @@ class ObjectiveConfig(Stage):
             raise UsageError(f"units is 'words', which bound and exact can count; expected 'tokens' with {self.name!r}")
         if self.name == "reinforce" and self.baseline == "leave-one-out" and self.samples < 2:
             raise UsageError("samples is 1; expected 2 or more for the leave-one-out baseline")
-        if self.end_positions and (self.name not in EXPECTED or self.feeding in OWN_TOKENS):
+        if self.end_positions and (self.name not in EXPECTED or self.feeding == "gumbel"):
             raise UsageError(
                 f"end_positions is {self.end_positions} with {self.name!r} and feeding {self.feeding!r}; expected 0, "
-                "or bound or exact with feeding 'reference' or 'mixture'"
+                "or bound or exact with any feeding but 'gumbel'"
             )
         if self.name == "mrt" and self.samples < 2:
             raise UsageError("samples is 1; expected 2 or more for mrt")

@@ -69,7 +69,8 @@ class Objective(nn.Module):
         """Logits of the decoder; fed its own tokens, it has some more positions than the longest reference."""
         config = self.config
         longest = inputs.shape[1]
-        steps = math.ceil(config.length_factor * longest) + config.length_extra if feeding in OWN_TOKENS else None
+        own = feeding in OWN_TOKENS
+        steps = math.ceil(config.length_factor * longest) + config.length_extra if own else None
         return feed(
             self.model,
             memory,
@@ -77,6 +78,7 @@ class Objective(nn.Module):
             feeding,  # type: ignore[arg-type]
             own_probability=own_probability,
             steps=steps,
+            further=config.end_positions if own else 0,
             temperature=config.temperature,
         )
 
@@ -121,7 +123,7 @@ class LossOfRows(Objective):
     positions more, with PAD for certain, and so has the reference.
 
     Fed its own tokens it has its own length: then the length is random, EOS ends the sentence, and no reference holds
-    it.
+    it. What a later end would be worth shows at positions beyond the decoder's own EOS: ``end_positions`` of them.
     """
 
     def __init__(
