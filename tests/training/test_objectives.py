@@ -106,6 +106,37 @@ def test_positions_after_the_end_are_certain(model, name, several, units):
     torch.testing.assert_close(mixed, loss + 0.5 * build_objective(model, ObjectiveConfig())(batch))
 
 
+@pytest.mark.parametrize("units", ["tokens", "words"])
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("further", [0, 2])
+@pytest.mark.parametrize("name", ["bound", "exact"])
+def test_fed_the_reference_the_length_can_be_random_too(model, name, further, several, units):
+    """EOS ends the sentence; who goes on beyond the reference's writes words that match nothing."""
+    model.eval()
+    batch = make_batch(several=several)
+    logits = model(batch.source, batch.source_lengths, batch.inputs())
+    certain = torch.full((further, logits.shape[-1]), -1e4)
+    certain[:, PAD] = 0
+    word_start = (torch.arange(12) < 6) if units == "words" else None
+    scores = []
+    for row, target in enumerate(TARGETS):
+        references = [target, target[::-1]][: 1 + several]
+        rows = torch.cat([logits[row, : len(target) + 1], certain])
+        result = bleugrad.expected_bleu(rows[None], [references], method=name, eos_id=EOS, word_start=word_start)
+        scores.append(result.value)
+    settings = {"name": name, "level": "sentence", "length": "random", "end_positions": further, "units": units}
+    loss = build_objective(model, ObjectiveConfig(**settings), word_start=word_start)(batch)
+    torch.testing.assert_close(loss, 1 - torch.stack(scores).mean())
+    mixed = build_objective(model, ObjectiveConfig(**settings, cross_entropy_weight=0.5), word_start=word_start)(batch)
+    torch.testing.assert_close(mixed, loss + 0.5 * build_objective(model, ObjectiveConfig())(batch))
+
+
+@pytest.mark.parametrize("name", ["ce", "unbiased"])
+def test_a_random_length_is_refused_where_it_means_nothing(name):
+    with pytest.raises(UsageError, match="length is 'random' with"):
+        ObjectiveConfig(name=name, length="random")
+
+
 @pytest.mark.parametrize("settings", [{"name": "ce"}, {"name": "unbiased"}, {"name": "exact", "feeding": "gumbel"}])
 def test_positions_after_the_end_are_refused_where_they_mean_nothing(settings):
     with pytest.raises(UsageError, match="end_positions is 3 with"):

@@ -59,8 +59,8 @@ def feed(
     No gradient flows through a choice of token, except with "gumbel". The other feedings choose tokens without gradient
     first, then decode them all at once, with the same dropout: the logits are those the tokens were drawn from.
 
-    A decoder that stops at its own EOS never learns what it would have written had it gone on. With ``further`` it takes
-    another token where it would end, and has as many positions more: what each length is worth can be told from them.
+    A decoder that stops at its own EOS never learns what it would have written had it gone on. With ``further`` it
+    takes another token where it would end, and has as many positions more: they tell what a later end is worth.
 
     Args:
         model: in training mode its dropout acts.

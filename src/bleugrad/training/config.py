@@ -32,6 +32,10 @@ class ObjectiveConfig(Stage):
     feeding: Literal["reference", "greedy", "sample", "mixture", "gumbel"] = option(
         "reference", "what the decoder reads: the reference, its own tokens, a mixture, straight-through Gumbel"
     )
+    length: Literal["given", "random"] = option(
+        "given",
+        "bound and exact fed the reference: EOS is a word in its place, or ends the sentence wherever it is likely",
+    )
     end_positions: int = option(
         0, "bound and exact: positions after EOS, which tell what it costs to end there or not", minimum=0
     )
@@ -57,6 +61,8 @@ class ObjectiveConfig(Stage):
                 f"end_positions is {self.end_positions} with {self.name!r} and feeding {self.feeding!r}; expected 0, "
                 "or bound or exact with any feeding but 'gumbel'"
             )
+        if self.length == "random" and self.name not in EXPECTED:
+            raise UsageError(f"length is 'random' with {self.name!r}; expected 'given', or bound or exact")
         if self.name == "mrt" and self.samples < 2:
             raise UsageError("samples is 1; expected 2 or more for mrt")
 

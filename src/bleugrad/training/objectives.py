@@ -122,6 +122,10 @@ class LossOfRows(Objective):
     true cost of not ending is more words still. ``end_positions`` evens that out: after EOS the decoder has as many
     positions more, with PAD for certain, and so has the reference.
 
+    An EOS before its place still is a match then, and costs nothing but the word it stands for, so outputs grow short.
+    With a random ``length`` EOS ends the sentence wherever it is likely, and what is left of the reference is lost; who
+    does not end in the right place has ``end_positions`` words more that match nothing.
+
     Fed its own tokens it has its own length: then the length is random, EOS ends the sentence, and no reference holds
     it. What a later end would be worth shows at positions beyond the decoder's own EOS: ``end_positions`` of them.
     """
@@ -134,7 +138,8 @@ class LossOfRows(Objective):
         word_start: Tensor | None,
     ) -> None:
         super().__init__(model, config, group)
-        eos_id = EOS if self.own_tokens else None
+        self.random_length = self.own_tokens or config.length == "random"
+        eos_id = EOS if self.random_length else None
         self.expects = config.name in EXPECTED
         if self.expects:
             self.loss: nn.Module = ExpectedBLEULoss(
@@ -167,7 +172,9 @@ class LossOfRows(Objective):
 
     def _of_reference_fed(self, logits: Tensor, batch: Batch) -> Tensor:
         further = self.config.end_positions
-        references = _ended_references(batch, further)
+        references: Tensor | IdLists | None = batch.references
+        if not self.random_length:
+            references = _ended_references(batch, further)
         if not further:
             loss: Tensor = self.loss(logits, batch.labels, references=references)
             return loss
@@ -177,10 +184,9 @@ class LossOfRows(Objective):
         lengths = labelled.sum(1, keepdim=True)
         after = (lengths <= position) & (position < lengths + further)
         logits = F.pad(logits, (0, 0, 0, further)).where(~after.unsqueeze(-1), _certain_row(logits))
-        if references is None:
-            loss = self.loss(logits, labels, references=labels.masked_fill(after, PAD), mask=labelled | after)
-        else:
-            loss = self.loss(logits, labels, references=references, mask=labelled | after)
+        if references is None and not self.random_length:
+            references = labels.masked_fill(after, PAD)
+        loss = self.loss(logits, labels, references=references, mask=labelled | after)
         return loss
 
 
