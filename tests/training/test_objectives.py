@@ -131,10 +131,30 @@ def test_fed_the_reference_the_length_can_be_random_too(model, name, further, se
     torch.testing.assert_close(mixed, loss + 0.5 * build_objective(model, ObjectiveConfig())(batch))
 
 
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("feeding", ["reference", "greedy"])
+@pytest.mark.parametrize("name", ["bound", "exact"])
+def test_sharp_rows_are_scored_and_cross_entropy_is_that_of_the_model(model, name, feeding, several):
+    model.eval()
+    batch = make_batch(several=several)
+    settings = {"name": name, "feeding": feeding}
+    mixed = ObjectiveConfig(**settings, sharpness=3.0, cross_entropy_weight=0.5)
+    found = build_objective(model, mixed)(batch)
+    memory = model.encode(batch.source, batch.source_lengths)
+    fed = feed(model, memory, batch.inputs(), feeding, **({"steps": 9} if feeding == "greedy" else {}))
+    cross_entropy = build_objective(model, ObjectiveConfig())(batch)
+    end, mask = ([EOS], batch.labels != -100) if feeding == "reference" else ([], fed.mask)
+    references = [[[*target, *end]] + [[*target[::-1], *end]] * several for target in TARGETS]
+    loss = bleugrad.ExpectedBLEULoss(name, eos_id=None if end else EOS)
+    expected = loss(3.0 * fed.logits, references=references, mask=mask)
+    torch.testing.assert_close(found, expected + 0.5 * cross_entropy)
+
+
+@pytest.mark.parametrize("settings", [{"length": "random"}, {"sharpness": 2.0}])
 @pytest.mark.parametrize("name", ["ce", "unbiased"])
-def test_a_random_length_is_refused_where_it_means_nothing(name):
-    with pytest.raises(UsageError, match="length is 'random' with"):
-        ObjectiveConfig(name=name, length="random")
+def test_random_lengths_and_sharp_rows_are_refused_where_they_mean_nothing(name, settings):
+    with pytest.raises(UsageError, match=f"with '{name}'; expected .*, or bound or exact"):
+        ObjectiveConfig(name=name, **settings)
 
 
 @pytest.mark.parametrize("settings", [{"name": "ce"}, {"name": "unbiased"}, {"name": "exact", "feeding": "gumbel"}])

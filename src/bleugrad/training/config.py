@@ -39,6 +39,7 @@ class ObjectiveConfig(Stage):
     end_positions: int = option(
         0, "bound and exact: positions after EOS, which tell what it costs to end there or not", minimum=0
     )
+    sharpness: float = option(1.0, "bound and exact: their logits are multiplied by it", above=0)
     own_first: float = option(0.0, "mixture: share of own tokens in the first epoch", minimum=0, maximum=1)
     own_last: float = option(0.25, "mixture: share of own tokens in the last epoch", minimum=0, maximum=1)
     temperature: float = option(1.0, "of the decoder's own samples and of Gumbel", above=0)
@@ -61,6 +62,8 @@ class ObjectiveConfig(Stage):
                 f"end_positions is {self.end_positions} with {self.name!r} and feeding {self.feeding!r}; expected 0, "
                 "or bound or exact with any feeding but 'gumbel'"
             )
+        if self.sharpness != 1 and self.name not in EXPECTED:
+            raise UsageError(f"sharpness is {self.sharpness} with {self.name!r}; expected 1, or bound or exact")
         if self.length == "random" and self.name not in EXPECTED:
             raise UsageError(f"length is 'random' with {self.name!r}; expected 'given', or bound or exact")
         if self.name == "mrt" and self.samples < 2:

@@ -126,6 +126,10 @@ class LossOfRows(Objective):
     With a random ``length`` EOS ends the sentence wherever it is likely, and what is left of the reference is lost; who
     does not end in the right place has ``end_positions`` words more that match nothing.
 
+    Expected matches are linear in each row, and rise until every row is certain; a beam finds nothing beside it then.
+    With a ``sharpness`` above 1 the rows that are scored are more certain than the model, which need not become so. Its
+    cross-entropy is that of the model.
+
     Fed its own tokens it has its own length: then the length is random, EOS ends the sentence, and no reference holds
     it. What a later end would be worth shows at positions beyond the decoder's own EOS: ``end_positions`` of them.
     """
@@ -141,6 +145,7 @@ class LossOfRows(Objective):
         self.random_length = self.own_tokens or config.length == "random"
         eos_id = EOS if self.random_length else None
         self.expects = config.name in EXPECTED
+        self.in_one_pass = self.expects and not self.own_tokens and config.sharpness == 1
         if self.expects:
             self.loss: nn.Module = ExpectedBLEULoss(
                 config.name,
@@ -148,7 +153,7 @@ class LossOfRows(Objective):
                 smoothing=config.smoothing,
                 level=config.level,
                 eos_id=eos_id,
-                cross_entropy_weight=0.0 if self.own_tokens else config.cross_entropy_weight,
+                cross_entropy_weight=config.cross_entropy_weight if self.in_one_pass else 0.0,
                 process_group=group,
                 word_start=word_start,
             )
@@ -159,16 +164,15 @@ class LossOfRows(Objective):
         """The loss."""
         memory = self.model.encode(batch.source, batch.source_lengths)
         fed = self.feed(memory, batch.inputs(), self.config.feeding, own_probability)
+        logits = fed.logits if self.config.sharpness == 1 else self.config.sharpness * fed.logits
         if self.own_tokens:
             references = batch.labels if batch.references is None else batch.references
-            loss: Tensor = self.loss(fed.logits, references=references, mask=fed.mask)
+            loss: Tensor = self.loss(logits, references=references, mask=fed.mask)
         else:
-            loss = self._of_reference_fed(fed.logits, batch)
+            loss = self._of_reference_fed(logits, batch)
         if not self.expects:
             loss = self.mean(loss, len(batch))
-        if self.expects and not self.own_tokens:
-            return loss  # cross-entropy came from the same pass
-        return self.mixed(loss, fed, memory, batch)
+        return loss if self.in_one_pass else self.mixed(loss, fed, memory, batch)  # in one pass it is mixed already
 
     def _of_reference_fed(self, logits: Tensor, batch: Batch) -> Tensor:
         further = self.config.end_positions
