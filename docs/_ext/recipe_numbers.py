@@ -76,6 +76,12 @@ def recipes() -> str:
 
 
 @table
+def ends() -> str:
+    """The protocol's run on iwslt14, its objectives as recipes."""
+    return section("iwslt14", translation.kept(RESULTS)["iwslt14"])
+
+
+@table
 def several_references() -> str:
     """Validation scores of what was tried with all references at once, over the weights before."""
     rows = []

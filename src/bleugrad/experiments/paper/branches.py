@@ -26,6 +26,7 @@ KNOWN: Mapping[str, str] = MappingProxyType(
         "mrt": "mrt",
         "exact-own": "exact,feeding=greedy",
         "own-mix": "exact,feeding=greedy,cross_entropy_weight=0.1",
+        "sharp-mix": "exact,length=random,end_positions=3,units=words,sharpness=2,cross_entropy_weight=0.1",
     }
 )
 """Branches by label, as the part of the text after ``LABEL=``."""
