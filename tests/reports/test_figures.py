@@ -114,6 +114,7 @@ TOGETHER = [
     ("orange", "ink", "purple", "blue", "paper"),
     ("blue", "green", "vermillion", "paper"),
     ("azure", "blue", "vermillion", "ink", "paper"),
+    ("brown", "azure", "blue", "ink", "paper"),
 ]
 
 

@@ -24,9 +24,10 @@ LOOKS = {
     "unbiased": ("green", "v"),
     "exact-own": ("vermillion", "P"),
     "own-mix": ("azure", "X"),
+    "sharp-mix": ("brown", "*"),
 }
-COLOURS = ("blue", "vermillion", "green", "purple", "orange", "azure")
-OTHER_MARKERS = "h*<>pd"
+COLOURS = ("blue", "vermillion", "green", "purple", "orange", "azure", "brown")
+OTHER_MARKERS = "h<>pd8"
 
 
 def draw_training(summary: Summary) -> Draw:

@@ -27,6 +27,7 @@ class Palette:
     purple: str
     orange: str
     green: str
+    brown: str
 
 
 LIGHT = Palette(
@@ -39,6 +40,7 @@ LIGHT = Palette(
     purple="#b0508a",
     orange="#e69f00",
     green="#009e73",
+    brown="#7d4a25",
 )
 DARK = Palette(
     paper="#16191d",
@@ -50,6 +52,7 @@ DARK = Palette(
     purple="#d070a8",
     orange="#f0b429",
     green="#009e73",
+    brown="#b08968",
 )
 
 Draw = Callable[[Figure, Palette], None]
