@@ -183,7 +183,7 @@ def test_e2e_nlg_has_branches_with_all_references(tmp_path, monkeypatch):
     config = configured(preset("e2e_nlg"), None, {})
     targets = {branch.label: branch.overrides.get("data", {}).get("train_target") for branch in config.branches()}
     several = f"{tmp_path}/e2e_nlg/train.refs.trg.gz"
-    assert targets == {"ce": None, "exact-pairs": None, "exact": several, "exact-end": several}
+    assert targets == {"ce": None, "exact-pairs": None, "exact": several, "length": several}
 
 
 def test_an_unknown_preset_is_wrong_usage():

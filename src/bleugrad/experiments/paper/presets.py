@@ -83,5 +83,6 @@ def _e2e_nlg() -> Settings:
         raise FailureError(f"the corpus e2e_nlg is in none of {', '.join(map(str, places))}; set BLEUGRAD_DATA")
     several = f"data.train_source={found}/train.multi.src.gz,data.train_target={found}/train.refs.trg.gz"
     several += ",data.batch_size=32"
-    objectives = ("ce", "exact-pairs=exact", f"exact=exact,{several}", f"exact-end=exact,end_positions=3,{several}")
+    random = f"length=exact,length=random,end_positions=3,{several}"
+    objectives = ("ce", "exact-pairs=exact", f"exact=exact,{several}", random)
     return merged(PRESETS["e2e_nlg"], {"data": {"directory": str(found)}, "objectives": objectives})
