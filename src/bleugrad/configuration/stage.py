@@ -159,6 +159,14 @@ def value_at(config: Stage, path: tuple[str, ...]) -> Any:
     return value
 
 
+def differences(one: Stage, other: Stage) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
+    """The path of each setting in which two of a kind differ, with both values."""
+    for path, _ in walk(type(one)):
+        values = value_at(one, path), value_at(other, path)
+        if values[0] != values[1]:
+            yield path, *values
+
+
 def _noun(kind: Any, article: bool = False) -> str:
     noun = {int: "whole number", float: "number", str: "text", bool: "true or false"}[kind]
     return f"a {noun}" if article and kind in (int, float) else noun

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from bleugrad.configuration.loading import build, read_toml
-from bleugrad.configuration.stage import value_at, walk
+from bleugrad.configuration.stage import differences
 from bleugrad.configuration.writing import to_toml
 from bleugrad.data.corpus import Corpus
 from bleugrad.data.encoding import build_vocabularies
@@ -183,10 +183,8 @@ def _gather_material(
 
 
 def _check_same_settings(config: TrainConfig, directory: Path) -> None:
-    saved = read_config(directory)
-    for path, _ in walk(TrainConfig):
-        before, now = value_at(saved, path), value_at(config, path)
-        if before != now and path not in CHANGEABLE:
+    for path, before, now in differences(read_config(directory), config):
+        if path not in CHANGEABLE:
             raise UsageError(
                 f"{'.'.join(path)} is {now!r}, and {before!r} in the run in {directory}; expected the same to go on "
                 "with it, or no settings at all"

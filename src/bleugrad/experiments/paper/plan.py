@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bleugrad.configuration.loading import build, merged, read_toml
-from bleugrad.configuration.stage import value_at, walk
+from bleugrad.configuration.stage import differences
 from bleugrad.errors import FailureError
 from bleugrad.experiments.paper.branches import Branch
 from bleugrad.experiments.paper.config import ReproduceConfig
@@ -187,9 +187,8 @@ def _is_alone(base: Path) -> bool:
 def _check_same(
     saved: TrainConfig, wanted: TrainConfig, directory: Path, indifferent: Sequence[tuple[str, ...]]
 ) -> None:
-    for path, _ in walk(TrainConfig):
-        before, now = value_at(saved, path), value_at(wanted, path)
-        if before != now and path not in indifferent:
+    for path, before, now in differences(saved, wanted):
+        if path not in indifferent:
             raise FailureError(
                 f"{directory} was made with {'.'.join(path)} = {before!r}, and {now!r} is asked for now; choose "
                 "another directory with --output, or begin again with --overwrite"
