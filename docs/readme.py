@@ -17,8 +17,8 @@ signature, stands here once a run of it is kept in `results/`.
 CAPTION = """Test BLEU of cross-entropy, mean ± standard deviation over seeds, and what each objective has above it,
 with the p-value of a paired t-test over seeds. All start from the same weights and have as many epochs and learning
 rates. RF is REINFORCE, LB the paper's bound; *own tokens* feeds the decoder what it would write, *CE* adds a
-tenth of the cross-entropy, *end* lets the end of a sentence weigh as much as its middle, *end-mix* has both of these,
-*sharp-mix* a random length and rows sharper than the model's besides.
+tenth of the cross-entropy, *end-mix* also lets the end of a sentence weigh as much as its middle, *sharp-mix* has a
+random length and rows sharper than the model's besides.
 [All scores](docs/results.md), [what was tried to get there](docs/better.md).
 """
 MARKED = re.compile(r"(<!-- results: begin[^\n]*-->\n).*?(<!-- results: end -->)", re.S)
