@@ -74,11 +74,7 @@ def feed(
         temperature: logits are divided by it before "sample" and "mixture" draw; that of the softmax of "gumbel".
         generator: of the draws, on the model's device.
     """
-    _check(feeding, own_probability, steps, temperature)
-    if further < 0 or (further and feeding not in ("greedy", "sample")):
-        raise ValueError(
-            f"further is {further} with feeding {feeding!r}; expected 0, or more with 'greedy' or 'sample'"
-        )
+    _check(feeding, own_probability, steps, further, temperature)
     if feeding == "reference":
         tokens = F.pad(inputs[:, 1:], (0, 1), value=PAD)
         return Fed(model.project(model.decode(memory, inputs)), inputs, tokens, inputs != PAD)
@@ -201,12 +197,16 @@ def _until_eos(tokens: Tensor) -> Tensor:
     return is_eos.cumsum(1) - is_eos.long() == 0
 
 
-def _check(feeding: str, own_probability: float, steps: int | None, temperature: float) -> None:
+def _check(feeding: str, own_probability: float, steps: int | None, further: int, temperature: float) -> None:
     if feeding not in get_args(Feeding):
         raise ValueError(f"feeding is {feeding!r}; expected {' or '.join(map(repr, get_args(Feeding)))}")
     if not 0 <= own_probability <= 1:
         raise ValueError(f"own_probability is {own_probability}; expected 0 to 1")
     if steps is not None and steps < 1:
         raise ValueError(f"steps is {steps}; expected at least 1")
+    if further < 0 or (further and feeding not in ("greedy", "sample")):
+        raise ValueError(
+            f"further is {further} with feeding {feeding!r}; expected 0, or more with 'greedy' or 'sample'"
+        )
     if not temperature > 0:
         raise ValueError(f"temperature is {temperature}; expected more than 0")
