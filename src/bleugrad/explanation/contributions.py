@@ -1,7 +1,7 @@
 """What each n-gram of the references gives to the expected matches of its order.
 
 Expected matches are a sum over n-grams, so the statistics are computed once for each n-gram alone: a batch with one
-n-gram a sentence, all over the same rows, through the same functions as the loss.
+n-gram per sentence, all over the same rows, through the same functions as the loss.
 """
 
 from collections.abc import Iterator
@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from bleugrad.core.counted import CountedReferences
-from bleugrad.core.expected_statistics import ScoreOptions, UnitWindows, expected_statistics
-from bleugrad.core.match_probabilities import Gathered
-from bleugrad.core.ngrams import Patterns
-from bleugrad.core.sequences import References
-from bleugrad.core.windows import window_probabilities
-from bleugrad.core.words import Words
+from bleugrad.backends.torch.windows import window_probabilities
+from bleugrad.matches.statistics import UnitWindows, row_statistics
+from bleugrad.outputs.rows import TokenProbabilities
+from bleugrad.references.ngrams import Patterns
+from bleugrad.references.sequences import References
+from bleugrad.references.targets import Targets
+from bleugrad.references.words import Words
 
 BLOCK_ELEMENTS = 2**22
 """How many numbers one working tensor of a block of n-grams may hold."""
@@ -41,34 +41,26 @@ class Contributions:
     bound: Tensor
 
 
-@dataclass(frozen=True)
-class SeparatedReferences(CountedReferences):
-    """References of one sentence repeated, each with the patterns given for it."""
-
-    separated: Patterns
-
-    def patterns(self, max_order: int) -> Patterns:
-        """Those given, whatever n-grams the references have."""
-        return self.separated
-
-
-def contributions(gathered: Gathered, counted: CountedReferences, options: ScoreOptions) -> Contributions:
+def contributions(gathered: TokenProbabilities, targets: Targets) -> Contributions:
     """Exact expectation and bound of each n-gram alone, of a batch of one sentence. O(P T N L) time."""
-    patterns = counted.patterns(options.max_order)
+    patterns = targets.patterns
+    assert patterns is not None
     order_index, column = patterns.clips[0].nonzero().unbind(1)
     completed, bound = [], []
-    for chosen in _blocks(order_index.shape[0], gathered.match_probs.shape, options.max_order):
+    for chosen in _blocks(order_index.shape[0], gathered.match_probs.shape, patterns.clips.shape[1]):
         alone = _separate(patterns, order_index[chosen], column[chosen])
-        repeated, references = _repeat(gathered, counted, alone)
-        statistics = expected_statistics(repeated, references, None, replace(options, method="bound"))
+        repeated, repeated_targets = _repeat(gathered, targets, alone)
+        statistics = row_statistics(repeated.match_probs, repeated.opening, repeated_targets, "bound")
+        assert statistics.windows is not None
         bound.append(statistics.matches.sum(1))
-        completed.append(statistics.windows.exact_matches(alone).sum(2))
+        completed.append(statistics.windows.exact_matches().sum(2))
     clips = patterns.clips[0, order_index, column]
     return Contributions(order_index, column, clips, torch.cat(completed, 1), torch.cat(bound))
 
 
-def windows_by_start(windows: UnitWindows, units: References, patterns: Patterns) -> Tensor:
+def windows_by_start(windows: UnitWindows, units: References) -> Tensor:
     """Probability that the n units from column j on stand from position t on, (N, T, L); NaN where they do not fit."""
+    patterns = windows.patterns
     max_order = patterns.clips.shape[1]
     steps, _, columns = windows.probs.shape
     ending = window_probabilities(windows.probs, patterns.spans, 0, columns, max_order)[:, :, 0]
@@ -104,7 +96,7 @@ def _separate(patterns: Patterns, order_index: Tensor, column: Tensor) -> Patter
     return Patterns(clips, patterns.overlaps.expand(shifts, number, *rest), spans)
 
 
-def _repeat(gathered: Gathered, counted: CountedReferences, patterns: Patterns) -> tuple[Gathered, SeparatedReferences]:
+def _repeat(gathered: TokenProbabilities, targets: Targets, patterns: Patterns) -> tuple[TokenProbabilities, Targets]:
     number = patterns.clips.shape[0]
 
     def again(values: Tensor) -> Tensor:
@@ -113,8 +105,13 @@ def _repeat(gathered: Gathered, counted: CountedReferences, patterns: Patterns) 
     def repeated(references: References) -> References:
         return References(again(references.ids), again(references.lengths))
 
-    words = counted.words
+    words = targets.words
     if words is not None:
         words = Words(repeated(words.references), again(words.starts), again(words.spans), again(words.continued))
-    references = SeparatedReferences(repeated(counted.tokens), counted.eos_id, words, counted.word_start, patterns)
-    return Gathered(*map(again, gathered)), references
+    tokens = repeated(targets.tokens)
+    units = tokens if words is None else words.references
+    limits, columns = again(targets.limits), again(targets.columns)
+    several = replace(
+        targets, limits=limits, tokens=tokens, units=units, columns=columns, words=words, patterns=patterns
+    )
+    return TokenProbabilities(*map(again, gathered)), several

@@ -5,16 +5,18 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from bleugrad.core.arguments import check_eos, check_finite_rows, check_floating, check_int, check_mask
-from bleugrad.core.counted import CountedReferences, count_references
-from bleugrad.core.expected_bleu import expected_bleu
-from bleugrad.core.expected_statistics import ExpectedStatistics, ScoreOptions, expected_statistics
-from bleugrad.core.match_probabilities import Gathered, match_probabilities
-from bleugrad.core.score import ExpectedBLEUResult
+from bleugrad.arguments import check_int
 from bleugrad.explanation.contributions import contributions, windows_by_start
 from bleugrad.explanation.result import Explanation, NGram, Order, TokenGradient
 from bleugrad.explanation.sampled import PADDING, padded_references, sampled_bleu, sentence_bleu
 from bleugrad.explanation.texts import ReferenceTexts, used_columns
+from bleugrad.matches.statistics import ExpectedStatistics, row_statistics
+from bleugrad.outputs.rows import Rows, TokenProbabilities, check_floating, raise_broken_row
+from bleugrad.references.targets import Targets, check_mask, prepare_targets
+from bleugrad.scores.bleu import BLEU
+from bleugrad.scores.expectation import Expectation
+from bleugrad.scores.expected_bleu import expected_bleu
+from bleugrad.scores.results import ExpectedBLEUResult
 
 
 def explain(
@@ -45,7 +47,7 @@ def explain(
         vocabulary: V texts, one for each id; by default ids are shown.
         mask: (T,) bool, True where a position counts; the others are left out.
         eos_id: makes the length random, as in :func:`bleugrad.expected_bleu`.
-        word_start: (V,) bool, tokens that open a word; then words are counted.
+        word_start: (V,) bool, tokens that open a word; then words are targets.
         max_order: highest n-gram order N.
         weights: N non-negative numbers that sum to 1, uniform by default.
         smoothing: s, added to matches and totals of every order.
@@ -63,24 +65,24 @@ def explain(
         >>> ngram.text, ngram.clip, ngram.exact, ngram.bound, ngram.above
         (('a',), 2, 1.375, 1.5, True)
     """
-    options = ScoreOptions.checked(method, max_order, weights, smoothing, "sentence")
+    score = Expectation(BLEU(max_order, weights, smoothing), method, "sentence").score
     rows, labels = _counted_rows(logits, mask, _check_labels("tokens", tokens, logits, 0))
-    counted = _count(reference, rows, eos_id, word_start)
-    texts = ReferenceTexts(_check_labels("vocabulary", vocabulary, rows, 1), counted)
+    targets = _targets(reference, rows, eos_id, word_start, max_order)
+    texts = ReferenceTexts(_check_labels("vocabulary", vocabulary, rows, 1), targets)
     samples = _check_samples(samples)
 
-    columns = counted.columns()
-    gathered = match_probabilities(rows[None], columns, word_start=counted.word_start)
-    check_finite_rows(gathered.match_probs, None)
-    statistics = expected_statistics(gathered, counted, None, options)
-    exact, exact_gradient = _score(rows, counted, options, "exact")
-    bound, bound_gradient = _score(rows, counted, options, "bound")
+    gathered = Rows(rows[None]).token_probabilities(targets.columns, None, targets.word_start)
+    if (bad := gathered.match_probs[..., 0].isnan()).any():
+        raise_broken_row(bad, "logits")
+    statistics = row_statistics(gathered.match_probs, gathered.opening, targets, "exact")
+    exact, exact_gradient = _score(rows, targets, score, "exact")
+    bound, bound_gradient = _score(rows, targets, score, "bound")
     gradient = exact_gradient if method == "exact" else bound_gradient
 
     probs = rows.softmax(-1)
     best_probs, best = probs.max(-1)
     argmax = tuple(map(texts.token, best.tolist()))
-    ids = counted.tokens.ids.flatten()[used_columns(counted.tokens)]
+    ids = targets.tokens.ids.flatten()[used_columns(targets.tokens)]
     return Explanation(
         positions=argmax if labels is None else labels,
         argmax=argmax,
@@ -90,7 +92,7 @@ def explain(
         match_probs=probs[:, ids],
         eos_probs=None if eos_id is None else probs[:, eos_id],
         reach=_reach(statistics, rows.shape[0]),
-        orders=_orders(gathered, statistics, texts, options, exact, bound),
+        orders=_orders(gathered, statistics, texts, exact, bound),
         gradient=TokenGradient(
             reference=gradient[:, ids],
             argmax=gradient.gather(1, best[:, None]).squeeze(1),
@@ -100,16 +102,16 @@ def explain(
         value=exact.value.item(),
         bound_value=bound.value.item(),
         lower=None if exact.lower is None else exact.lower.item(),
-        upper=exact.upper.item(),
-        sampled=sampled_bleu(probs, counted, options, samples, seed) if samples else None,
-        argmax_bleu=sentence_bleu(best[None], counted, options).item(),
+        upper=1.0 if exact.upper is None else exact.upper.item(),
+        sampled=sampled_bleu(probs, targets, score, samples, seed) if samples else None,
+        argmax_bleu=sentence_bleu(best[None], targets, score).item(),
         brevity_penalty=exact.brevity_penalty.item(),
         expected_length=exact.hypothesis_lengths.item(),
         reference_length=exact.reference_lengths.item(),
-        smoothing=options.smoothing,
-        weights=options.weights,
+        smoothing=score.smoothing,
+        weights=score.weights,
         method=method,
-        in_words=counted.words is not None,
+        in_words=targets.words is not None,
     )
 
 
@@ -119,8 +121,8 @@ def _counted_rows(
     """The logits of the positions that count, and their labels."""
     rows = check_floating("logits", logits, "(T, V)", 2).detach().to("cpu", torch.float64)
     if mask is not None:
-        check_mask(mask[None] if isinstance(mask, Tensor) else mask, 1, rows.shape[0])
-        rows = rows[mask.cpu()]
+        mask = check_mask(mask[None] if isinstance(mask, Tensor) else mask, 1, rows.shape[0], rows.device)[0]
+        rows = rows[mask]
         if labels is not None:
             labels = tuple(label for label, counts in zip(labels, mask.tolist(), strict=True) if counts)
     if rows.numel() == 0:
@@ -128,45 +130,44 @@ def _counted_rows(
     return rows, labels
 
 
-def _count(
+def _targets(
     reference: Sequence[int] | Sequence[Sequence[int]] | Tensor,
     rows: Tensor,
     eos_id: int | None,
     word_start: Tensor | None,
-) -> CountedReferences:
-    vocabulary = rows.shape[1]
+    max_order: int,
+) -> Targets:
     references = reference[None] if isinstance(reference, Tensor) else [reference]
-    counted = count_references(
+    targets = prepare_targets(
+        (1, *rows.shape),
+        rows.device,
+        None,
         references,  # type: ignore[arg-type]  # checked there, whatever the nesting
-        word_start,
-        batch=1,
-        of="logits",
-        device=rows.device,
-        vocabulary=vocabulary,
-        eos_id=check_eos(eos_id, vocabulary),
+        None,
+        eos_id=eos_id,
         ignore_index=PADDING,
+        word_start=word_start,
+        max_order=max_order,
         name="reference",
     )
-    if not counted.tokens.lengths.any():
+    if not targets.tokens.lengths.any():
         raise ValueError("reference is empty; expected at least one token before EOS")
-    return counted
+    return targets
 
 
-def _score(
-    rows: Tensor, counted: CountedReferences, options: ScoreOptions, method: str
-) -> tuple[ExpectedBLEUResult, Tensor]:
+def _score(rows: Tensor, targets: Targets, score: BLEU, method: str) -> tuple[ExpectedBLEUResult, Tensor]:
     """The result of a method, and the gradient (T, V) of 1 - value."""
     leaf = rows.clone().requires_grad_()
     with torch.enable_grad():
         result = expected_bleu(
             leaf[None],
-            padded_references(counted),
+            padded_references(targets),
             method=method,
-            eos_id=counted.eos_id,
-            word_start=counted.word_start,
-            max_order=options.max_order,
-            weights=options.weights,
-            smoothing=options.smoothing,
+            eos_id=targets.eos_id,
+            word_start=targets.word_start,
+            max_order=score.max_order,
+            weights=score.weights,
+            smoothing=score.smoothing,
             level="sentence",
             ignore_index=PADDING,
         )
@@ -176,6 +177,7 @@ def _score(
 
 def _reach(statistics: ExpectedStatistics, steps: int) -> Tensor:
     reach = torch.ones(steps, dtype=torch.float64)
+    assert statistics.windows is not None
     ending = statistics.windows.ending
     if ending is not None:
         reach[1:] = ending.survival[:-1, 0]
@@ -183,19 +185,19 @@ def _reach(statistics: ExpectedStatistics, steps: int) -> Tensor:
 
 
 def _orders(
-    gathered: Gathered,
+    gathered: TokenProbabilities,
     statistics: ExpectedStatistics,
     texts: ReferenceTexts,
-    options: ScoreOptions,
     exact: ExpectedBLEUResult,
     bound: ExpectedBLEUResult,
 ) -> tuple[Order, ...]:
-    counted = texts.counted
-    windows = windows_by_start(statistics.windows, counted.units, statistics.patterns)
-    parts = contributions(gathered, counted, options)
+    targets = texts.targets
+    assert statistics.windows is not None
+    windows = windows_by_start(statistics.windows, targets.units)
+    parts, max_order = contributions(gathered, targets), statistics.matches.shape[1]
     units = [unit for reference in texts.units() for unit in reference]
-    ngrams: list[list[NGram]] = [[] for _ in range(options.max_order)]
-    occurrences = [texts.occurrences(order) for order in range(1, options.max_order + 1)]
+    ngrams: list[list[NGram]] = [[] for _ in range(max_order)]
+    occurrences = [texts.occurrences(order) for order in range(1, max_order + 1)]
     for number, (index, column, clip) in enumerate(
         zip(parts.order_index.tolist(), parts.column.tolist(), parts.clips.tolist(), strict=True)
     ):
@@ -213,14 +215,14 @@ def _orders(
     return tuple(
         Order(
             number=index + 1,
-            windows=windows[index][:, used_columns(counted.units)],
+            windows=windows[index][:, used_columns(targets.units)],
             ngrams=tuple(ngrams[index]),
             exact=exact.matches[0, index].item(),
             bound=bound.matches[0, index].item(),
             total=exact.totals[0, index].item(),
             precision=exact.precisions[0, index].item(),
         )
-        for index in range(options.max_order)
+        for index in range(max_order)
     )
 
 

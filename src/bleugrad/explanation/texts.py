@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bleugrad.core.counted import CountedReferences
-from bleugrad.core.sequences import References
+from bleugrad.references.sequences import References
+from bleugrad.references.targets import Targets
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class ReferenceTexts:
     """The references of one sentence in words people read. Without a vocabulary a token is shown as its id."""
 
     vocabulary: Sequence[str] | None
-    counted: CountedReferences
+    targets: Targets
 
     def token(self, number: int) -> str:
         """The text of a token id."""
@@ -23,15 +23,15 @@ class ReferenceTexts:
 
     def references(self) -> tuple[tuple[str, ...], ...]:
         """The tokens of each reference."""
-        ids, lengths = self.counted.tokens.ids[0], self.counted.tokens.lengths[0].tolist()
+        ids, lengths = self.targets.tokens.ids[0], self.targets.tokens.lengths[0].tolist()
         return tuple(tuple(map(self.token, row[:length])) for row, length in zip(ids.tolist(), lengths, strict=True))
 
     def units(self) -> tuple[tuple[str, ...], ...]:
         """The tokens or words of each reference."""
-        words = self.counted.words
+        words = self.targets.words
         if words is None:
             return self.references()
-        tokens = [self.token(number) for number in self.counted.tokens.ids.flatten().tolist()]
+        tokens = [self.token(number) for number in self.targets.tokens.ids.flatten().tolist()]
         begins, spans = words.starts[0].tolist(), words.spans[0].tolist()
         texts = ["".join(tokens[begin : begin + span]) for begin, span in zip(begins, spans, strict=True)]
         width = words.references.ids.shape[2]
@@ -40,7 +40,7 @@ class ReferenceTexts:
 
     def occurrences(self, order: int) -> dict[int, list[int]]:
         """By the column of its first occurrence, where each n-gram starts among the units that are shown."""
-        units = self.counted.units
+        units = self.targets.units
         width = units.ids.shape[2]
         found: dict[int, list[int]] = {}
         first_of: dict[tuple[int, ...], int] = {}

@@ -11,8 +11,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bleugrad.core.pooling import Pool
-from bleugrad.core.sequences import IdLists
 from bleugrad.data.batches import IGNORED, Batch
 from bleugrad.data.vocabulary import EOS, PAD
 from bleugrad.losses.expected import ExpectedBLEULoss
@@ -22,6 +20,8 @@ from bleugrad.losses.unbiased import UnbiasedBLEULoss
 from bleugrad.models.attention_lstm import AttentionLSTM
 from bleugrad.models.feeding import Fed, feed
 from bleugrad.models.state import Memory
+from bleugrad.pooling import Pool, ProcessPool
+from bleugrad.references.sequences import IdLists
 from bleugrad.training.config import EXPECTED, OWN_TOKENS, ObjectiveConfig
 
 if TYPE_CHECKING:
@@ -61,8 +61,6 @@ class Objective(nn.Module):
         self.own_tokens = config.feeding in OWN_TOKENS
         self.pool, self.processes = Pool(), 1
         if group is not None:
-            from bleugrad.losses.distributed import ProcessPool
-
             self.pool, self.processes = ProcessPool(group), group.size()
 
     def feed(self, memory: Memory, inputs: Tensor, feeding: str, own_probability: float = 0.0) -> Fed:
@@ -148,8 +146,8 @@ class LossOfRows(Objective):
         self.in_one_pass = self.expects and not self.own_tokens and config.sharpness == 1
         if self.expects:
             self.loss: nn.Module = ExpectedBLEULoss(
-                config.name,
-                config.max_order,
+                method=config.name,
+                max_order=config.max_order,
                 smoothing=config.smoothing,
                 level=config.level,
                 eos_id=eos_id,
@@ -230,11 +228,12 @@ def sampled_loss(config: ObjectiveConfig, eos_id: int | None) -> ReinforceLoss |
     """The loss from samples that the settings name, summed over sentences."""
     shared = {"max_order": config.max_order, "smoothing": config.smoothing, "eos_id": eos_id, "reduction": "sum"}
     if config.name == "reinforce":
-        return ReinforceLoss(config.samples, config.baseline, **shared)  # type: ignore[arg-type]
+        return ReinforceLoss(samples=config.samples, baseline=config.baseline, **shared)  # type: ignore[arg-type]
     if config.name == "unbiased":
-        return UnbiasedBLEULoss(config.samples, **shared)  # type: ignore[arg-type]
+        return UnbiasedBLEULoss(samples=config.samples, **shared)  # type: ignore[arg-type]
     with_reference = config.include_reference and config.feeding not in OWN_TOKENS
-    return MinimumRiskLoss(config.samples, config.alpha, with_reference, **shared)  # type: ignore[arg-type]
+    risk = {"alpha": config.alpha, "include_reference": with_reference}
+    return MinimumRiskLoss(samples=config.samples, **risk, **shared)  # type: ignore[arg-type]
 
 
 def _certain_row(logits: Tensor) -> Tensor:

@@ -72,7 +72,7 @@ def measure(
     bound, exact = (_expectation(config, order, logits, reference, method) for method in ("bound", "exact"))
     drawn = torch.multinomial(logits.softmax(1), config.samples, replacement=True, generator=generator).t()
     sampled = _bleu(config, order, drawn, reference)
-    assert exact.lower is not None
+    assert exact.lower is not None and exact.upper is not None
     return Measurement(
         step=step,
         argmax_bleu=_bleu(config, order, logits.argmax(1)[None], reference).item(),
@@ -96,7 +96,9 @@ def _expectation(
 
 def _bleu(config: ToyConfig, order: int, hypotheses: Tensor, reference: Tensor) -> Tensor:
     references = reference.expand(len(hypotheses), -1)
-    return bleugrad.bleu(hypotheses, references, max_order=order, smoothing=config.smoothing).value
+    return bleugrad.bleu(
+        hypotheses, references, max_order=order, smoothing=config.smoothing, level="sentence"
+    ).value
 
 
 def _optimizer(config: ToyConfig, logits: Tensor) -> torch.optim.Optimizer:

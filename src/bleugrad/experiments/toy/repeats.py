@@ -63,13 +63,13 @@ def random_cases(config: RepeatsConfig, seed: int) -> Iterator[Case]:
 def evaluate_case(logits: Tensor, reference: Tensor, sequences: Tensor, max_order: int, smoothing: float) -> Case:
     """Both surrogates and the truth for logits (T, V), a reference (R,) and all sequences (V ** T, T)."""
     references = reference.expand(len(sequences), -1)
-    scores = bleugrad.bleu(sequences, references, max_order=max_order, smoothing=smoothing)
+    scores = bleugrad.bleu(sequences, references, max_order=max_order, smoothing=smoothing, level="sentence")
     probs = sequence_probabilities(logits, sequences)
     bound, exact = (
         bleugrad.expected_bleu(logits[None], reference[None], method=method, max_order=max_order, smoothing=smoothing)
         for method in ("bound", "exact")
     )
-    assert exact.lower is not None
+    assert exact.lower is not None and exact.upper is not None
     return Case(
         repeated=len(reference.unique()) < len(reference),
         true_matches=(probs @ scores.matches.double()).tolist(),
