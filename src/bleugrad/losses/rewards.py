@@ -56,10 +56,10 @@ def reward_samples(
 
     O(B S N (T + L) log(T + L)) time.
     """
-    batch, samples, steps = tokens.shape
+    batch, samples, _ = tokens.shape
     valid = valid.expand_as(tokens)
     kept = before_eos(tokens, valid, eos_id)
-    ids, lengths = close_up(torch.where(kept, tokens, 0).view(-1, steps), kept.reshape(-1, steps))
+    ids, lengths = close_up(torch.where(kept, tokens, 0).flatten(0, 1), kept.flatten(0, 1))
     folded = References(references.ids.repeat_interleave(samples, 0), references.lengths.repeat_interleave(samples, 0))
     if word_start is not None:
         ids, lengths, folded = in_words(ids, lengths, folded, word_start)
