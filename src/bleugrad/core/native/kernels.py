@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch._C._functorch import is_functorch_wrapped_tensor
 
-from bleugrad.core.native.build import library_path, switched_off
+from bleugrad.core.native.build import library_path, switched_off, warn_once
 
 REAL = {torch.float32: "float", torch.float64: "double"}
 
@@ -100,7 +100,8 @@ def _load(real: str) -> "Kernels | None":
         return None
     try:
         return Kernels(ctypes.CDLL(str(path)))
-    except OSError:
+    except (OSError, AttributeError) as error:  # it does not load, or lacks a function
+        warn_once(f"the compiled kernels cannot be loaded, slower torch operations take their place: {error}")
         return None
 
 
