@@ -15,7 +15,7 @@ import pytest
 from bleugrad.configuration.loading import build
 from bleugrad.data import download
 from bleugrad.data.config import DataConfig
-from bleugrad.data.named import fetching, tatoeba
+from bleugrad.data.named import fetching, iwslt14, tatoeba
 from bleugrad.data.named.catalogue import CATALOGUE
 from bleugrad.data.named.fetching import fetch
 from bleugrad.data.preparation import prepare
@@ -381,3 +381,20 @@ def test_a_damaged_export_is_named(site, tmp_path):
     publish(site, "tatoeba", tables | {"deu-eng_links.tsv.bz2": bz2.compress(b"1\t2\n3\n")})
     with pytest.raises(FailureError, match="line 2 has 1 columns; expected at least 2"):
         fetch(config(tmp_path / "again", "tatoeba"))
+
+
+def test_an_export_that_expands_without_end_is_stopped(site, tmp_path, monkeypatch):
+    monkeypatch.setattr(tatoeba, "MOST_BYTES", 1000)
+    publish(site, "tatoeba", tatoeba_export(10) | {"deu-eng_links.tsv.bz2": bz2.compress(b"1\t2\n" * 251)})
+    with pytest.raises(FailureError, match=r"deu-eng_links\.tsv\.bz2 holds more than 1000 characters"):
+        fetch(config(tmp_path, "tatoeba"))
+
+
+def test_an_archive_whose_member_is_endless_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(iwslt14, "MOST_BYTES", 1000)
+    with tarfile.open(tmp_path / "de-en.tgz", "w:gz") as tar:
+        member = tarfile.TarInfo("de-en/train.tags.de-en.de")
+        member.size = 1001
+        tar.addfile(member, io.BytesIO(b"\0" * 1001))
+    with pytest.raises(FailureError, match=r"train\.tags\.de-en\.de holds more than 1000 bytes"):
+        iwslt14.prepare_iwslt14(tmp_path, tmp_path)

@@ -12,6 +12,7 @@ from bleugrad.core.expected_statistics import ExpectedStatistics, ScoreOptions, 
 from bleugrad.core.match_probabilities import Gathered, match_probabilities
 from bleugrad.core.score import ExpectedBLEUResult
 from bleugrad.explanation.contributions import contributions, windows_by_start
+from bleugrad.explanation.limits import MOST_CELLS, check_cells
 from bleugrad.explanation.result import Explanation, NGram, Order, TokenGradient
 from bleugrad.explanation.sampled import PADDING, padded_references, sampled_bleu, sentence_bleu
 from bleugrad.explanation.texts import ReferenceTexts, used_columns
@@ -53,7 +54,8 @@ def explain(
         samples: hypotheses drawn for the check of E[BLEU], at least 2, or 0 for none.
         seed: of the samples.
 
-    For P distinct n-grams O(P T N L) time.
+    For P distinct n-grams O(P T N L) time. T N L may be 4,194,304 at most, for instance 1,000 positions with 1,000
+    reference tokens in 4 orders; longer sentences raise ValueError.
 
     Example:
         >>> import torch, bleugrad
@@ -66,6 +68,7 @@ def explain(
     options = ScoreOptions.checked(method, max_order, weights, smoothing, "sentence")
     rows, labels = _counted_rows(logits, mask, _check_labels("tokens", tokens, logits, 0))
     counted = _count(reference, rows, eos_id, word_start)
+    check_cells("the explanation", rows.shape[0], int(counted.tokens.lengths.sum()), options.max_order, MOST_CELLS)
     texts = ReferenceTexts(_check_labels("vocabulary", vocabulary, rows, 1), counted)
     samples = _check_samples(samples)
 
