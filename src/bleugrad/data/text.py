@@ -92,7 +92,7 @@ def _content(path: Path) -> bytearray:
         with path.open("rb") as file:
             if file.peek(2).startswith(GZIP_MAGIC):
                 most = min(MOST_BYTES, max(ALWAYS_EXPANDED, EXPANSION * os.fstat(file.fileno()).st_size))
-                return read_at_most(cast(BinaryIO, gzip.GzipFile(fileobj=file)), most, path)
+                return read_at_most(cast(BinaryIO, gzip.GzipFile(fileobj=file)), most, f"{path}, expanded,")
             if path.suffix == ".gz":
                 raise FailureError(f"{path} is not gzip, as its name says it is; expected a .gz file or another name")
             return read_at_most(file, MOST_BYTES, path)
