@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from bleugrad.cli import lines
 from bleugrad.cli.lines import arriving_lines
 from bleugrad.cli.main import main
 from bleugrad.configuration.loading import read_toml
@@ -131,6 +132,15 @@ def test_lines_come_in_groups_where_they_wait():
     assert next(groups) == ["a"]
     with pytest.raises(FailureError, match="line 2 of the input is not UTF-8: byte 1 is 0xff"):
         next(groups)
+
+
+def test_input_without_lines_ends(monkeypatch):
+    monkeypatch.setattr(lines, "MOST_BYTES", 100)
+    groups = arriving_lines(io.BytesIO(b"a\n" + b"x" * 101), 2)
+    assert next(groups) == ["a"]
+    with pytest.raises(FailureError, match="line 2 of the input has more than 100 bytes"):
+        next(groups)
+    assert list(arriving_lines(io.BytesIO(b"x" * 100), 2)) == [["x" * 100]]
 
 
 @pytest.mark.parametrize(

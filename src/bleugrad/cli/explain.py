@@ -47,7 +47,12 @@ def configure(parser: ArgumentParser) -> None:
     how.add_argument("--samples", type=int, default=1000, help="hypotheses drawn as a check (default: %(default)s)")
     how.add_argument("--seed", type=int, default=0, help="of the samples (default: %(default)s)")
     shown = parser.add_argument_group("output")
-    shown.add_argument("--html", type=Path, metavar="FILE", help="write an interactive page that stands alone")
+    shown.add_argument(
+        "--html",
+        type=Path,
+        metavar="FILE",
+        help="write an interactive page that stands alone, for sentences up to about 360 tokens",
+    )
     shown.add_argument("--ngrams", type=int, default=8, help="n-grams of an order in the text (default: %(default)s)")
 
 
@@ -80,7 +85,7 @@ def _of_files(arguments: Namespace) -> tuple[list[str], list["Explanation"]]:
         "word_start": _word_start(vocabulary) if arguments.words else None,
     }
     references = [token_ids(text, vocabulary) for text in arguments.reference]
-    return names, [_explained(logits, references, options) for logits in tensors]
+    return names, [_explained(logits, references, options, arguments.html) for logits in tensors]
 
 
 def _of_runs(arguments: Namespace) -> tuple[list[str], list["Explanation"]]:
@@ -95,7 +100,7 @@ def _of_runs(arguments: Namespace) -> tuple[list[str], list["Explanation"]]:
         for given in logits_of_run(run, arguments.sentence, arguments.split):
             names.append(given.name if len(arguments.sources) == 1 else f"{run.name} {given.name}")
             options = given.options() | _options(arguments)
-            explanations.append(_explained(given.logits, given.references, options))
+            explanations.append(_explained(given.logits, given.references, options, arguments.html))
     print(f"source: {given.source}\n")
     return names, explanations
 
@@ -106,10 +111,14 @@ def _options(arguments: Namespace) -> dict[str, Any]:
     return {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
 
 
-def _explained(logits: Any, references: list[list[int]], options: dict[str, Any]) -> "Explanation":
+def _explained(logits: Any, references: list[list[int]], options: dict[str, Any], page: Path | None) -> "Explanation":
     from bleugrad.explanation.explain import explain
+    from bleugrad.explanation.limits import MOST_PAGE_CELLS, check_cells
 
     try:
+        if page is not None:  # said before the work is done
+            tokens, orders = sum(map(len, references)), options.get("max_order", 4)
+            check_cells("the page", logits.shape[0], tokens, orders, MOST_PAGE_CELLS)
         return explain(logits, references, **options)
     except (ValueError, TypeError) as error:  # a user's mistake in what the files or options hold
         raise UsageError(str(error)) from None

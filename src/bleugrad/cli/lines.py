@@ -7,6 +7,8 @@ from typing import BinaryIO
 from bleugrad.errors import FailureError
 
 CHUNK = 1 << 16
+MOST_BYTES = 1 << 24
+"""Of a line; more are taken for input without lines."""
 
 
 def arriving_lines(stream: BinaryIO, most: int) -> Iterator[list[str]]:
@@ -37,9 +39,14 @@ def arriving_lines(stream: BinaryIO, most: int) -> Iterator[list[str]]:
             if len(waiting) == most:
                 yield waiting
                 waiting = []
-        if waiting and (not chunk or not _has_more(stream)):
+        endless = len(rest) > MOST_BYTES
+        if waiting and (endless or not chunk or not _has_more(stream)):
             yield waiting
             waiting = []
+        if endless:
+            raise FailureError(
+                f"line {number + 1} of the input has more than {MOST_BYTES} bytes; expected at most that"
+            )
         if not chunk:
             return
 

@@ -1,8 +1,10 @@
 """Subwords by byte-pair encoding, trained and applied by the ``tokenizers`` library."""
 
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from bleugrad.data.limits import MOST_WORD_CHARACTERS
 from bleugrad.data.vocabulary import SPECIAL, UNK, Vocabulary
 from bleugrad.extras import require_extra
 
@@ -82,8 +84,13 @@ def _tokenizer(ids: dict[str, int], merges: list[tuple[str, str]]) -> Any:
 
 
 def _spaced(text: str) -> str:
-    """Single spaces between words: all that a vocabulary of words sees as well."""
-    return " ".join(text.split())
+    """Single spaces between words: all that a vocabulary of words sees as well. Endless words are cut off."""
+    words = text.split()
+    if len(text) > MOST_WORD_CHARACTERS and (longest := max(map(len, words), default=0)) > MOST_WORD_CHARACTERS:
+        message = f"a word has {longest} characters; only its first {MOST_WORD_CHARACTERS} are cut into subwords"
+        warnings.warn(message, stacklevel=3)
+        words = [word[:MOST_WORD_CHARACTERS] for word in words]
+    return " ".join(words)
 
 
 def _without_special(ids: list[int]) -> list[int]:

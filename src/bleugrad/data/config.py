@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bleugrad.configuration.stage import Stage, option
+from bleugrad.data.limits import MOST_WORDS
 from bleugrad.errors import UsageError
 
 CorpusName = Literal["builtin", "iwslt14", "wmt14", "multi30k", "tatoeba", "tatoeba_tiny", "files"]
@@ -37,7 +38,7 @@ class DataConfig(Stage):
     )
     vocabulary_source: str = option("", "list of source words, one a line; 'corpus' takes vocab.* of the corpus")
     vocabulary_target: str = option("", "list of target words, one a line; 'corpus' takes vocab.* of the corpus")
-    max_length: int = option(50, "most words of a training sentence, either side; 0: no limit", minimum=0)
+    max_length: int = option(50, f"most words of a training sentence, either side; 0: {MOST_WORDS}", minimum=0)
     max_ratio: float = option(9.0, "most words a word of the other side in training; 0: no limit", minimum=0)
     train_limit: int = option(0, "train on this many pairs, the first ones that pass the filters; 0: all", minimum=0)
     batch_by: Literal["sentences", "tokens"] = option("sentences", "what batch_size counts; tokens count padding")

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from bleugrad.data.corpus import Split
+from bleugrad.data.limits import CHARACTERS_PER_WORD, MOST_WORDS
 
 EMPTY, LONG, RATIO = "empty", "too long", "ratio"
 
@@ -38,18 +39,23 @@ def keep(source_length: int, target_length: int, max_length: int, max_ratio: flo
 def filter_split(split: Split, max_length: int, max_ratio: float) -> tuple[Split, Mapping[str, int]]:
     """The pairs to train on, and how many were dropped for each reason.
 
-    The target decides whether a pair stays; other references of the pair go by themselves.
+    The target decides whether a pair stays; other references of the pair go by themselves. A line with far more
+    characters than ``max_length`` words have is too long, too.
     """
+    characters = CHARACTERS_PER_WORD * max(MOST_WORDS, max_length)
+
+    def reason(source: str, target: str) -> str | None:
+        if max(len(source), len(target)) > characters:
+            return LONG
+        return reason_to_drop(len(source.split()), len(target.split()), max_length, max_ratio)
+
     dropped = {EMPTY: 0, LONG: 0, RATIO: 0}
     sources, references = [], []
     for source, choices in zip(split.sources, split.references, strict=True):
-        length = len(source.split())
-        reason = reason_to_drop(length, len(choices[0].split()), max_length, max_ratio)
-        if reason is not None:
-            dropped[reason] += 1
+        found = reason(source, choices[0])
+        if found is not None:
+            dropped[found] += 1
             continue
-        if len(choices) > 1:
-            choices = tuple(one for one in choices if keep(length, len(one.split()), max_length, max_ratio))
         sources.append(source)
-        references.append(choices)
+        references.append((choices[0], *(one for one in choices[1:] if reason(source, one) is None)))
     return Split(sources, references), dropped

@@ -7,8 +7,9 @@ from bleugrad.data.checksums import verify_sums
 from bleugrad.data.config import DataConfig
 from bleugrad.data.corpus import Corpus, Split
 from bleugrad.data.filters import filter_split
+from bleugrad.data.limits import MOST_WORDS
 from bleugrad.data.locations import SPLITS, corpus_folder, find_text
-from bleugrad.data.text import check_targets, read_split
+from bleugrad.data.text import check_scored, read_split
 from bleugrad.errors import FailureError, UsageError
 
 
@@ -16,12 +17,12 @@ def prepare(config: DataConfig) -> Corpus:
     """The corpus of the settings, ready to be encoded.
 
     A named corpus that is not on this machine is downloaded. Training pairs are filtered and cut to ``train_limit``;
-    validation and test keep every line.
+    validation and test keep every line, and a line that is too long for them is an error.
     """
     corpus = _unfiltered(config)
     if config.lowercase:
         corpus = _lowercase(corpus)
-    train, dropped = filter_split(corpus.train, config.max_length, config.max_ratio)
+    train, dropped = filter_split(corpus.train, config.max_length or MOST_WORDS, config.max_ratio)
     if config.train_limit:
         train = Split(train.sources[: config.train_limit], train.references[: config.train_limit])
     return replace(corpus, train=train, dropped=dropped)
@@ -69,7 +70,7 @@ def _files(config: DataConfig) -> Corpus:
         if bool(source) != bool(target):
             raise UsageError(f"only one side of {split} is given; expected both {split}_source and {split}_target")
         if source:
-            splits[split] = _checked(read_split(Path(source), Path(target)), split, Path(target))
+            splits[split] = _checked(split, Path(source), Path(target))
         elif folder is not None and (split != "test" or any(find_text(folder, f"test.{one}") for one in languages)):
             splits[split] = _read_split(folder, split, *languages)
         else:
@@ -88,13 +89,14 @@ def _read_split(folder: Path, split: str, source: str, target: str) -> Split:
             raise FailureError(f"{folder} has no {split}.{language}.gz and no {split}.{language}; expected one of them")
         paths.append(path)
     references = None if split == "train" else find_text(folder, f"{split}.refs.{target}")
-    return _checked(read_split(paths[0], paths[1], references), split, paths[1])
+    return _checked(split, paths[0], paths[1], references)
 
 
-def _checked(pairs: Split, split: str, target: Path) -> Split:
-    """Training text may have empty lines, which the filters drop; what is scored may not."""
+def _checked(split: str, source: Path, target: Path, references: Path | None = None) -> Split:
+    """The pairs of files. The filters drop empty and endless lines of training text; text that is scored has none."""
+    pairs = read_split(source, target, references)
     if split != "train" and not split.startswith("train_"):
-        check_targets(pairs, target)
+        check_scored(pairs, source, target)
     return pairs
 
 

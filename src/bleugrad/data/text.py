@@ -1,11 +1,16 @@
 """Text files, plain or gzip, one sentence a line; what is wrong with one is said with its line number."""
 
 import gzip
+import os
 import zlib
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
+from typing import BinaryIO, cast
 
+from bleugrad.data.checksums import CHUNK
 from bleugrad.data.corpus import Split
+from bleugrad.data.limits import ALWAYS_EXPANDED, EXPANSION, MOST_BYTES, MOST_CHARACTERS, MOST_WORDS
 from bleugrad.errors import FailureError, UsageError
 
 GZIP_MAGIC = b"\x1f\x8b"
@@ -52,11 +57,17 @@ def read_split(source: Path, target: Path, references: Path | None = None) -> Sp
     return Split(sources, parted)
 
 
-def check_targets(split: Split, target: Path | str) -> None:
-    """Raise for the first empty target: nothing can be scored against it."""
-    for number, references in enumerate(split.references, start=1):
+def check_scored(split: Split, source: Path | str, target: Path | str) -> None:
+    """Raise for the first line that cannot be scored: an empty target, or a line on either side that is too long."""
+    for number, (text, references) in enumerate(zip(split.sources, split.references, strict=True), start=1):
         if not references[0].strip():
             raise FailureError(f"{target}, line {number}: the line is empty; expected a translation to score against")
+        for path, line in chain([(source, text)], ((target, one) for one in references)):
+            if len(line) > MOST_WORDS and (len(line) > MOST_CHARACTERS or len(line.split()) > MOST_WORDS):
+                raise FailureError(
+                    f"{path}, line {number} has {len(line.split())} words and {len(line)} characters; expected at most "
+                    f"{MOST_WORDS} and {MOST_CHARACTERS}: split the line into sentences, or remove it on both sides"
+                )
 
 
 def _references(line: str) -> tuple[str, ...]:
@@ -66,21 +77,31 @@ def _references(line: str) -> tuple[str, ...]:
     return tuple(part for part in line.split("\t") if part.strip()) or ("",)
 
 
-def _content(path: Path) -> bytes:
+def read_at_most(file: BinaryIO, most: int, path: Path | str) -> bytearray:
+    """All of a file, read piece by piece; raise as soon as there are more than ``most`` bytes."""
+    content = bytearray()
+    while chunk := file.read(CHUNK):
+        content += chunk
+        if len(content) > most:
+            raise FailureError(f"{path} holds more than {most} bytes of text; expected at most that: split the file")
+    return content
+
+
+def _content(path: Path) -> bytearray:
     try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from None
-    if not content.startswith(GZIP_MAGIC):
-        if path.suffix == ".gz":
-            raise FailureError(f"{path} is not gzip, as its name says it is; expected a .gz file or another name")
-        return content
-    try:
-        return gzip.decompress(content)
+        with path.open("rb") as file:
+            if file.peek(2).startswith(GZIP_MAGIC):
+                most = min(MOST_BYTES, max(ALWAYS_EXPANDED, EXPANSION * os.fstat(file.fileno()).st_size))
+                return read_at_most(cast(BinaryIO, gzip.GzipFile(fileobj=file)), most, f"{path}, expanded,")
+            if path.suffix == ".gz":
+                raise FailureError(f"{path} is not gzip, as its name says it is; expected a .gz file or another name")
+            return read_at_most(file, MOST_BYTES, path)
     except EOFError:
         raise FailureError(f"{path} ends early: the gzip file is cut off; fetch or copy it again") from None
     except (gzip.BadGzipFile, zlib.error) as error:
         raise FailureError(f"{path} is a damaged gzip file: {error}; fetch or copy it again") from None
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
 
 
 def _check_counts(source: Path, sources: Sequence[str], target: Path, targets: Sequence[str]) -> None:

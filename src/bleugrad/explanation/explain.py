@@ -7,6 +7,7 @@ from torch import Tensor
 
 from bleugrad.arguments import check_int
 from bleugrad.explanation.contributions import contributions, windows_by_start
+from bleugrad.explanation.limits import MOST_CELLS, check_cells
 from bleugrad.explanation.result import Explanation, NGram, Order, TokenGradient
 from bleugrad.explanation.sampled import PADDING, padded_references, sampled_bleu, sentence_bleu
 from bleugrad.explanation.texts import ReferenceTexts, used_columns
@@ -55,7 +56,8 @@ def explain(
         samples: hypotheses drawn for the check of E[BLEU], at least 2, or 0 for none.
         seed: of the samples.
 
-    For P distinct n-grams O(P T N L) time.
+    For P distinct n-grams O(P T N L) time. T N L may be 4,194,304 at most, for instance 1,000 positions with 1,000
+    reference tokens in 4 orders; longer sentences raise ValueError.
 
     Example:
         >>> import torch, bleugrad
@@ -67,7 +69,8 @@ def explain(
     """
     score = Expectation(BLEU(max_order, weights, smoothing), method, "sentence").score
     rows, labels = _counted_rows(logits, mask, _check_labels("tokens", tokens, logits, 0))
-    targets = _targets(reference, rows, eos_id, word_start, max_order)
+targets = _targets(reference, rows, eos_id, word_start, max_order)
+    check_cells("the explanation", rows.shape[0], int(targets.tokens.lengths.sum()), max_order, MOST_CELLS)
     texts = ReferenceTexts(_check_labels("vocabulary", vocabulary, rows, 1), targets)
     samples = _check_samples(samples)
 

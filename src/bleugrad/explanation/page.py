@@ -15,6 +15,7 @@ from typing import Any
 
 from torch import Tensor
 
+from bleugrad.explanation.limits import MOST_PAGE_CELLS, check_cells
 from bleugrad.explanation.result import Explanation, NGram, Order
 from bleugrad.reports.page import STYLE
 
@@ -30,6 +31,8 @@ def explanation_page(
         explanations: of the same reference with the same options, in the order of the training.
         names: of the checkpoints; their numbers by default.
         title: plain text.
+
+    Positions times reference tokens times orders times checkpoints may be 524,288 at most, such as 360 x 360 x 4 x 1.
     """
     if not explanations:
         raise ValueError("explanations is empty; expected at least one")
@@ -37,6 +40,9 @@ def explanation_page(
     if len(labels) != len(explanations):
         raise ValueError(f"names has {len(labels)} entries; expected {len(explanations)}, one for each explanation")
     _check_same(explanations)
+    first = explanations[0]
+    tokens, positions = sum(map(len, first.references)), max(len(seen.positions) for seen in explanations)
+    check_cells("the page", positions, tokens, len(first.orders), MOST_PAGE_CELLS, len(explanations))
     style, script = STYLE + _asset("page.css"), _asset("page.js")
     fallback = explanations[-1].text(100, ngrams=10**6)
     policy = (

@@ -179,10 +179,17 @@ class Explanation:
             f"{'words' if self.in_words else 'tokens'}, E[BLEU] in [{low}, {self.upper:.4f}])"
         )
 
-    def _repr_html_(self) -> str:
-        """For notebooks: the page in a frame of its own, so that neither sees the other's style or script."""
+    def _repr_html_(self) -> str | None:
+        """For notebooks: the page in a frame of its own, so that neither sees the other's style or script.
+
+        None, and so the text above, where the sentence is too long for a page.
+        """
         height = min(1000, 640 + 28 * len(self.positions))
+        try:
+            page = escape(self.html())
+        except ValueError:
+            return None
         return (
             f'<iframe sandbox="allow-scripts" style="width:100%;height:{height}px;border:0" '
-            f'title="What the loss sees" srcdoc="{escape(self.html())}"></iframe>'
+            f'title="What the loss sees" srcdoc="{page}"></iframe>'
         )

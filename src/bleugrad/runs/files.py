@@ -27,6 +27,16 @@ def write_text(path: Path, content: str) -> None:
     write_bytes(path, content.encode("utf-8"))
 
 
+def sync_directory(path: Path) -> None:
+    """Have the names in a directory on the disk, where the system and the file system can."""
+    with contextlib.suppress(OSError):  # the file is in place already
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
 def _umask() -> int:
     """The mask of new files: it can only be read by setting it."""
     mask = os.umask(0)

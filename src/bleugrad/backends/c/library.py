@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bleugrad.backends.c.build import SWITCH, library_path
+from bleugrad.backends.c.build import SWITCH, library_path, warn_once
 
 REAL = {torch.float32: "float", torch.float64: "double"}
 
@@ -16,6 +16,23 @@ THREAD_WORK = 2**15
 """How many numbers are worth a thread of their own."""
 
 POINTER, INTEGER = ctypes.c_void_p, ctypes.c_int64
+
+PARTED = (
+    "exponentials",
+    "scale_rows",
+    "word_counts",
+    "word_counts_backward",
+    "word_products",
+    "word_products_backward",
+    "matches",
+    "matches_backward",
+    "bound",
+    "bound_backward",
+)
+"""Functions that work on some rows or sentences per call, for :meth:`Library.run`."""
+
+WHOLE = ("count_words", "segment_words", "sum_levels", "sum_levels_backward")
+"""Functions that work on everything at once, for :meth:`Library.call`."""
 
 
 class Problem(ctypes.Structure):
@@ -48,7 +65,8 @@ def _load(real: str) -> "Library | None":
         return None
     try:
         return Library(ctypes.CDLL(str(path)))
-    except OSError:
+    except (OSError, AttributeError) as error:  # it does not load, or lacks a function
+        warn_once(f"the compiled kernels cannot be loaded, slower torch operations take their place: {error}")
         return None
 
 
@@ -56,14 +74,14 @@ class Library:
     """The functions that were compiled for one type."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
-        self.library = library
         self._in_parts = library.in_parts
         self._in_parts.argtypes = [POINTER, POINTER, INTEGER, INTEGER]
-        self._functions: dict[str, Any] = {}
+        self._parted = {name: ctypes.cast(getattr(library, name), POINTER) for name in PARTED}
+        self._whole = {name: getattr(library, name) for name in WHOLE}
 
     def call(self, name: str, problem: Problem, *tensors: Tensor | None) -> int:
         """Call a function once with the problem and the addresses of tensors; what it returns."""
-        return int(getattr(self.library, name)(ctypes.byref(problem), *map(POINTER, addresses(*tensors))))
+        return int(self._whole[name](ctypes.byref(problem), *map(POINTER, addresses(*tensors))))
 
     def run(self, name: str, problem: Any, work: int, *tensors: Tensor | None) -> None:
         """Call a function for all ``problem.batch`` sentences or rows, in as many threads as torch uses.
@@ -71,13 +89,11 @@ class Library:
         ``work`` is how many numbers it computes; small problems run in one thread. Tensors that are written to must be
         contiguous.
         """
-        if name not in self._functions:
-            self._functions[name] = ctypes.cast(getattr(self.library, name), POINTER)
         inputs = [None if tensor is None else tensor.contiguous() for tensor in tensors]
         pointers = [ctypes.addressof(problem), *addresses(*inputs)]
         threads = max(1, min(torch.get_num_threads(), problem.batch, work // THREAD_WORK))
         array = (POINTER * len(pointers))(*pointers)
-        if self._in_parts(self._functions[name], array, problem.batch, threads):
+        if self._in_parts(self._parted[name], array, problem.batch, threads):
             raise MemoryError(f"out of memory in the compiled function {name}")
 
 

@@ -9,9 +9,10 @@ from typing import cast
 from bleugrad.data.config import CorpusName
 
 LANGUAGES = ("de", "en")
-MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/tok/"
+MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/7bee46bc74186b4b6254603143610f730d40bf66/data/task1/tok/"
 WMT14 = "https://nlp.stanford.edu/projects/nmt/data/wmt14.en-de/"
 TATOEBA = "https://downloads.tatoeba.org/exports/per_language/"
+MEGABYTE = 10**6
 
 Recipe = Callable[[Path, Path], None]
 """Reads the downloads in the first folder and writes the prepared files into the second."""
@@ -26,9 +27,11 @@ class NamedCorpus:
         title: what it is.
         terms: of use, as its publishers state them.
         urls: of its files.
+        most_bytes: the largest size of one of them, several times that of today's.
         recipe: ``module:function`` that prepares them, loaded when it is needed.
         tokenised: whether it is published so; if not, a library is needed for it.
         counts: pairs a split has, where the publication is fixed; anything else means damage.
+        checksums: SHA-256 of published files by name, as far as this version knows them.
         made_from: the corpus whose prepared files stand in for downloads.
     """
 
@@ -36,9 +39,11 @@ class NamedCorpus:
     title: str
     terms: str
     urls: tuple[str, ...]
+    most_bytes: int
     recipe: str
     tokenised: bool = True
     counts: Mapping[str, int] = field(default_factory=dict)
+    checksums: Mapping[str, str] = field(default_factory=dict)
     made_from: CorpusName | None = None
 
     def load_recipe(self) -> Recipe:
@@ -55,6 +60,7 @@ CATALOGUE: dict[str, NamedCorpus] = {
             title="IWSLT'14 German-English, TED talks, prepared as for the paper",
             terms="CC BY-NC-ND",
             urls=("https://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz",),
+            most_bytes=100 * MEGABYTE,
             recipe="bleugrad.data.named.iwslt14:prepare_iwslt14",
             tokenised=False,
             counts={"test": 6750},
@@ -68,6 +74,7 @@ CATALOGUE: dict[str, NamedCorpus] = {
                 for part in ("train", "newstest2013", "newstest2014", "vocab.50K")
                 for language in LANGUAGES
             ),
+            most_bytes=2000 * MEGABYTE,
             recipe="bleugrad.data.named.copies:prepare_wmt14",
             counts={"valid": 3000, "test": 2737},
         ),
@@ -80,8 +87,16 @@ CATALOGUE: dict[str, NamedCorpus] = {
                 for part in ("train", "val", "test_2016_flickr")
                 for language in LANGUAGES
             ),
+            most_bytes=10 * MEGABYTE,
             recipe="bleugrad.data.named.copies:prepare_multi30k",
             counts={"train": 29000, "valid": 1014, "test": 1000},
+            checksums={
+                "train.lc.norm.tok.de": "cb5a23529b65ec2061f1dc446192a9c37382b63cc75f81a0be59d34894b3a505",
+                "val.lc.norm.tok.de": "97232bd273eceb7207f689527386a97e4be2616b18ada47576bdaf96c8ae1f00",
+                "val.lc.norm.tok.en": "46573ce391ae227f1c72f873392436a20ef18e0a6d518098cfbd70b77c8572ec",
+                "test_2016_flickr.lc.norm.tok.de": "c6a33d39d48f9f510de147651316cd9d918e09ad0219df734a2f16b6baccacc4",
+                "test_2016_flickr.lc.norm.tok.en": "5b7f32627cf99eced828311b955dae9800bb52bc8b91cf8b6526829e605b29d2",
+            },
         ),
         NamedCorpus(
             name="tatoeba",
@@ -92,6 +107,7 @@ CATALOGUE: dict[str, NamedCorpus] = {
                 f"{TATOEBA}eng/eng_sentences.tsv.bz2",
                 f"{TATOEBA}deu/deu-eng_links.tsv.bz2",
             ),
+            most_bytes=1000 * MEGABYTE,
             recipe="bleugrad.data.named.tatoeba:prepare_tatoeba",
             tokenised=False,
         ),
@@ -100,6 +116,7 @@ CATALOGUE: dict[str, NamedCorpus] = {
             title="the short sentences of Tatoeba that need the most frequent words only",
             terms="CC BY 2.0 FR",
             urls=(),
+            most_bytes=0,
             recipe="bleugrad.data.named.tatoeba:prepare_tatoeba_tiny",
             made_from="tatoeba",
         ),

@@ -17,7 +17,7 @@ from bleugrad.data.named.catalogue import CATALOGUE, LANGUAGES, NamedCorpus
 from bleugrad.data.named.moses import require_tokeniser
 from bleugrad.data.text import read_lines
 from bleugrad.errors import FailureError, UsageError
-from bleugrad.runs.files import write_text
+from bleugrad.runs.files import sync_directory, write_text
 
 DOWNLOADS = "downloads"
 
@@ -25,8 +25,8 @@ DOWNLOADS = "downloads"
 def fetch(config: DataConfig) -> Path:
     """The folder of the named corpus of the settings, made if it is not there yet.
 
-    What was downloaded stays in ``downloads/NAME`` with a list of checksums: those of the first download, as the
-    publishers state none. Whatever is downloaded later must have the same.
+    What was downloaded stays in ``downloads/NAME`` with a list of checksums. A file must have the checksum in the
+    catalogue; for one that has none there, the checksum of the first download is recorded and expected from then on.
     """
     corpus = CATALOGUE[config.corpus]
     name = corpus.name
@@ -58,20 +58,30 @@ def _downloads(corpus: NamedCorpus, root: Path) -> Path:
     """The folder of the published files, each of them there and as it was the first time."""
     downloads = root / DOWNLOADS / corpus.name
     downloads.mkdir(parents=True, exist_ok=True)
-    sums = read_sums(downloads / SUMS) if (downloads / SUMS).exists() else {}
+    listed = downloads / SUMS
+    sums = read_sums(listed) if listed.exists() else {}
     for url in corpus.urls:
         target = downloads / url.rpartition("/")[2]
+        name, known = target.name, corpus.checksums.get(target.name)
+        expected = known or sums.get(name)
         try:
-            found = sha256(target) if target.exists() else download(url, target, sums.get(target.name))
+            found = sha256(target) if target.exists() else download(url, target, expected, corpus.most_bytes)
         except FailureError as error:
             _remove_empty(downloads)
             raise FailureError(f"{error}. {_by_hand(corpus, downloads)}") from None
-        if sums.setdefault(target.name, found) != found:
-            raise FailureError(
-                f"{target} has the SHA-256 checksum {found}; expected {sums[target.name]}, that of the first download: "
-                "remove the file to fetch it again"
+        if expected is None:
+            said = (
+                f"no checksum of {name} is known: recorded SHA-256 {found} in {listed}, which it must have from now on"
             )
-        write_text(downloads / SUMS, "".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items())))
+            print(said, file=sys.stderr, flush=True)
+        elif found != expected:
+            origin = "that of the published file" if known else f"that of the first download, in {listed}"
+            raise FailureError(
+                f"{target} has the SHA-256 checksum {found}; expected {expected}, {origin}: remove the file to "
+                "fetch it again"
+            )
+        sums[name] = found
+        write_text(listed, "".join(f"{digest}  {one}\n" for one, digest in sorted(sums.items())))
     return downloads
 
 
@@ -87,7 +97,9 @@ def _prepare(corpus: NamedCorpus, inputs: Path, folder: Path) -> None:
         write_sums(work, [path.name for path in work.iterdir()])
         if folder.exists():
             folder.rmdir()  # it is empty
+        sync_directory(work)
         work.rename(folder)
+        sync_directory(folder.parent)
     finally:
         shutil.rmtree(work, ignore_errors=True)
 

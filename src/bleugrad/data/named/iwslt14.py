@@ -8,10 +8,13 @@ Moses escapes (``&apos;``) stay in the text, as in the paper's files.
 import re
 import tarfile
 from pathlib import Path
+from typing import BinaryIO, cast
 
 from bleugrad.data.filters import keep
+from bleugrad.data.limits import MOST_BYTES
 from bleugrad.data.named.files import write_lines
 from bleugrad.data.named.moses import tokenise
+from bleugrad.data.text import read_at_most
 from bleugrad.errors import FailureError
 
 MAX_LENGTH, MAX_RATIO = 50, 1.5
@@ -60,7 +63,7 @@ def _member(archive: Path, name: str) -> str:
             file = tar.extractfile(f"de-en/{name}")
             if file is None:
                 raise KeyError(name)
-            return file.read().decode("utf-8")
+            return read_at_most(cast(BinaryIO, file), MOST_BYTES, f"{archive}, {name}").decode("utf-8")
     except KeyError:
         raise FailureError(f"{archive} holds no de-en/{name}; expected the archive of IWSLT'14") from None
     except (tarfile.TarError, EOFError, OSError, UnicodeDecodeError) as error:

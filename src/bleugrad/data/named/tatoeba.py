@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
+from bleugrad.data.checksums import CHUNK
 from bleugrad.data.filters import keep
+from bleugrad.data.limits import MOST_BYTES
 from bleugrad.data.locations import SPLITS, find_text
 from bleugrad.data.named.files import write_lines
 from bleugrad.data.named.moses import tokenise
@@ -76,9 +78,13 @@ def _linked_pairs(downloads: Path) -> list[Pair]:
 
 def _rows(path: Path, least: int) -> Iterator[list[str]]:
     """The rows of a table; sentences removed since the export have links and no row."""
+    read = 0
     try:
         with bz2.open(path, "rt", encoding="utf-8", newline="\n") as file:
-            for number, line in enumerate(file, start=1):
+            for number, line in enumerate(iter(lambda: file.readline(CHUNK), ""), start=1):
+                read += len(line)
+                if read > MOST_BYTES:
+                    raise FailureError(f"{path} holds more than {MOST_BYTES} characters; expected at most that")
                 row = line.rstrip("\n").split("\t")
                 if len(row) < least:
                     raise FailureError(f"{path}, line {number} has {len(row)} columns; expected at least {least}")
