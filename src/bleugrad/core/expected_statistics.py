@@ -24,7 +24,6 @@ from bleugrad.core.lengths import (
     fixed_lengths,
     pooled_brevity_penalty,
     random_lengths,
-    random_word_counts,
     stopping,
     word_counts,
 )
@@ -118,7 +117,7 @@ def expected_statistics(
         windows = UnitWindows(match_probs, ending, None, None)
     else:
         opening = positions.close_up(gathered.opening).t().contiguous()
-        lengths = word_counts(opening, limits) if ending is None else random_word_counts(opening, ending)
+        lengths = word_counts(opening, limits, ending)
         boundary = word_boundary(opening, limits, ending)
         windows = UnitWindows(word_probabilities(match_probs, counted.words), ending, opening, boundary)
     patterns = counted.patterns(options.max_order)

@@ -85,46 +85,54 @@ def random_lengths(ending: Stopping) -> Lengths:
     return Lengths(_all_lengths(batch, sizes, ending.stop.device), reached * ending.stop)
 
 
-def word_counts(opening: Tensor, limits: Tensor) -> Lengths:
+def word_counts(opening: Tensor, limits: Tensor, ending: Stopping | None = None) -> Lengths:
     """Lengths in words of hypotheses with ``limits`` (B,) tokens, token t opening a word with probability (T, B).
 
-    1 + a sum of independent indicators: the distribution is a product of polynomials, taken one after the other where
-    they are few and the compiled kernels are there, else in pairs. Exact. O(T log^2 T) time a sentence, in float64.
+    Exact. For a fixed length it is 1 + a sum of independent indicators: a product of polynomials, taken one after the
+    other in O(T^2) time where they are few and the compiled kernels are there, else in pairs in O(T log^2 T) time, in
+    float64. With ``ending`` the length in tokens is random, and f_t[w], the probability of reaching token t with w
+    words, follows token by token: O(T^2) time per sentence, O(T^1.5) memory by the kernels.
     """
     steps, batch = opening.shape
-    kernels = kernels_for(opening) if opening.numel() and steps <= DIRECT_STEPS else None
+    direct = opening.numel() > 0 and (ending is not None or steps <= DIRECT_STEPS)
+    kernels = kernels_for(opening) if direct else None
     if kernels is not None:
-        direct: Tensor = _WordCounts.apply(kernels, opening, limits)  # type: ignore[no-untyped-call]
-        return Lengths(_all_lengths(batch, steps + 1, limits.device), direct)
-    position = torch.arange(steps, device=limits.device)
-    certain = torch.where(position == 0, 1.0, opening.t().to(widest_float(opening.device)))
-    opens = torch.where(position < limits[:, None], certain, 0)
-    if opens.numel() == 0:
-        return Lengths(_all_lengths(batch, 1, limits.device), opens.new_ones(batch, 1).to(opening.dtype))
-    probs = sum_distribution(torch.stack([1 - opens, opens], 2)[None])[0, :, : steps + 1]
-    return Lengths(_all_lengths(batch, steps + 1, limits.device), probs.to(opening.dtype))
+        stops = (None, None) if ending is None else (ending.alive, ending.stop)
+        probs: Tensor = _WordCounts.apply(kernels, opening, limits, *stops)  # type: ignore[no-untyped-call]
+    elif ending is not None:
+        probs = _random_word_counts(opening, ending)
+    else:
+        probs = _fixed_word_counts(opening, limits)
+    return Lengths(_all_lengths(batch, probs.shape[1], limits.device), probs)
 
 
 class _WordCounts(torch.autograd.Function):
     """The distribution by the compiled kernel."""
 
     @staticmethod
-    def forward(ctx: Any, kernels: Kernels, opening: Tensor, limits: Tensor) -> Tensor:
-        ctx.save_for_backward(opening, limits)
+    def forward(ctx: Any, kernels: Kernels, *inputs: Tensor | None) -> Tensor:
+        ctx.save_for_backward(*inputs)
         ctx.kernels = kernels
-        return kernels.word_counts(opening, limits)
+        return kernels.word_counts(*inputs)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor, None]:
-        return None, ctx.kernels.word_counts_backward(grad, *ctx.saved_tensors), None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        opening, alive, stop = ctx.kernels.word_counts_backward(grad, *ctx.saved_tensors)
+        return None, opening, None, alive, stop
 
 
-def random_word_counts(opening: Tensor, ending: Stopping) -> Lengths:
-    """Lengths in words where the length in tokens is random: ``opening`` (T, B), probability that token t opens a word.
+def _fixed_word_counts(opening: Tensor, limits: Tensor) -> Tensor:
+    steps, batch = opening.shape
+    position = torch.arange(steps, device=limits.device)
+    certain = torch.where(position == 0, 1.0, opening.t().to(widest_float(opening.device)))
+    opens = torch.where(position < limits[:, None], certain, 0)
+    if opens.numel() == 0:
+        return opening.new_ones(batch, 1)
+    return sum_distribution(torch.stack([1 - opens, opens], 2)[None])[0, :, : steps + 1].to(opening.dtype)
 
-    f_t[w], the probability of reaching token t with w words, follows token by token. Exact. O(T^2) time a sentence.
-    """
+
+def _random_word_counts(opening: Tensor, ending: Stopping) -> Tensor:
     steps, batch = opening.shape
     reached = torch.nn.functional.pad(opening.new_ones(batch, 1), (0, steps))
     probs = reached * ending.stop[:, :1]
@@ -134,7 +142,7 @@ def random_word_counts(opening: Tensor, ending: Stopping) -> Lengths:
         longer = torch.nn.functional.pad(reached[:, :-1], (1, 0))
         reached = reached * (alive - opens) + longer * opens
         probs = probs + reached * ending.stop[:, step + 1 : step + 2]
-    return Lengths(_all_lengths(batch, steps + 1, opening.device), probs)
+    return probs
 
 
 def expected_brevity_penalty(lengths: Lengths, references: References) -> Tensor:

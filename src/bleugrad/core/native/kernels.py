@@ -61,7 +61,10 @@ class _Words(ctypes.Structure):
 
 
 class _Counts(ctypes.Structure):
-    _fields_ = [("steps", _INTEGER), ("batch", _INTEGER), ("opening", _POINTER), ("limits", _POINTER)]
+    _fields_ = [
+        *((name, _INTEGER) for name in ("steps", "batch")),
+        *((name, _POINTER) for name in ("opening", "limits", "alive", "stop")),
+    ]
 
 
 class _Sums(ctypes.Structure):
@@ -170,22 +173,25 @@ class Kernels:
             raise MemoryError("no memory to number the words of the references")
         return starts, spans, numbers, continued, counts
 
-    def word_counts(self, opening: Tensor, limits: Tensor) -> Tensor:
+    def word_counts(self, opening: Tensor, limits: Tensor, alive: Tensor | None, stop: Tensor | None) -> Tensor:
         """Probability of each number of words, (B, T + 1), where token t opens one with probability (T, B).
 
-        ``limits`` (B,) long is the number of tokens.
+        ``limits`` (B,) long is the number of tokens, of which ``alive`` (T, B) and ``stop`` (B, T + 1) may leave fewer.
         """
         steps, batch = opening.shape
         probs = opening.new_empty(batch, steps + 1)
-        self._in_parts("word_counts", _counts(opening, limits), [probs], steps * probs.numel())
+        self._in_parts("word_counts", _counts(opening, limits, alive, stop), [probs], steps * probs.numel())
         return probs
 
-    def word_counts_backward(self, grad: Tensor, opening: Tensor, limits: Tensor) -> Tensor:
-        """The cotangent of ``opening``."""
-        grad, grad_opening = grad.contiguous(), opening.new_empty(opening.shape)
+    def word_counts_backward(
+        self, grad: Tensor, opening: Tensor, limits: Tensor, alive: Tensor | None, stop: Tensor | None
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """The cotangents of ``opening``, ``alive`` and ``stop``, None for what is not given."""
+        counts = _counts(opening, limits, alive, stop)
+        cotangents = tuple(None if of is None else of.new_empty(of.shape) for of in (opening, alive, stop))
         work = opening.shape[0] * grad.numel()
-        self._in_parts("word_counts_backward", _counts(opening, limits), [grad, grad_opening], work)
-        return grad_opening
+        self._in_parts("word_counts_backward", counts, [grad.contiguous(), *cotangents], work)
+        return cotangents
 
     def word_products(self, probs: Tensor, starts: Tensor, spans: Tensor, continued: Tensor) -> Tensor:
         """Probability that the window ending at t is each word: (T, B, L) to (T, B, W)."""
@@ -297,8 +303,8 @@ def _patterns(
     return patterns
 
 
-def _counts(opening: Tensor, limits: Tensor) -> _Counts:
-    inputs = _contiguous(opening, limits)
+def _counts(opening: Tensor, limits: Tensor, alive: Tensor | None, stop: Tensor | None) -> _Counts:
+    inputs = _contiguous(opening, limits, alive, stop)
     counts = _Counts(*opening.shape, *_addresses(*inputs))
     counts.inputs = inputs
     return counts
