@@ -225,7 +225,7 @@ def test_word_counts_are_the_same_token_by_token_and_in_pairs(rng, monkeypatch, 
     assert torch.autograd.gradcheck(lambda x: lengths.word_counts(x, limits).probs, leaf)
 
 
-@pytest.mark.parametrize("steps", [1, 2, 3, 17, 40])
+@pytest.mark.parametrize("steps", [2, 3, 17, 40])
 def test_word_counts_of_random_lengths_are_those_of_torch(rng, monkeypatch, steps):
     eos, opened = (torch.from_numpy(rng.random((5, steps))) for _ in range(2))
     limits = torch.tensor([steps, steps // 2, 0, 1, steps - 1])
