@@ -16,6 +16,9 @@ REAL = {torch.float32: "float", torch.float64: "double"}
 THREAD_WORK = 2**15
 """How many numbers are worth a thread of their own."""
 
+CHUNK = 256
+"""Reference columns of a sentence that a thread takes at a time, a multiple of the kernels' lanes."""
+
 _POINTER, _INTEGER = ctypes.c_void_p, ctypes.c_int64
 
 IN_PARTS = (
@@ -48,7 +51,7 @@ class _Rows(ctypes.Structure):
 
 class _Patterns(ctypes.Structure):
     _fields_ = [
-        *((name, _INTEGER) for name in ("steps", "batch", "columns", "orders")),
+        *((name, _INTEGER) for name in ("steps", "batch", "columns", "orders", "chunk", "apart", "begin")),
         *((name, _POINTER) for name in ("units", "clips", "overlaps", "spans", "alive", "opening")),
     ]
 
@@ -219,10 +222,10 @@ class Kernels:
         spans: Tensor | None,
     ) -> Tensor:
         """Expected new matches at each position: (T, B, L) to (T, B, N)."""
-        new = units.new_zeros(*units.shape[:2], clips.shape[1])
         patterns = _patterns(units, clips, overlaps, spans, alive, opening)
-        self._in_parts("matches", patterns, [new], units.numel() * clips.shape[1])
-        return new
+        new = units.new_zeros(_chunks(patterns), *units.shape[:2], clips.shape[1])
+        self._in_chunks("matches", patterns, [new], 1)
+        return _sum_of(new)
 
     def matches_backward(
         self,
@@ -235,11 +238,11 @@ class Kernels:
         spans: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The cotangents of ``units``, ``alive`` and ``opening``, 0 for what is not given."""
-        cells = units.shape[:2]
-        cotangents = (units.new_zeros(units.shape), units.new_zeros(cells), units.new_zeros(cells))
         patterns = _patterns(units, clips, overlaps, spans, alive, opening)
-        self._in_parts("matches_backward", patterns, [grad.contiguous(), *cotangents], units.numel() * clips.shape[1])
-        return cotangents
+        grad_units = units.new_zeros(units.shape)
+        others = units.new_zeros(2, _chunks(patterns), *units.shape[:2])
+        self._in_chunks("matches_backward", patterns, [grad.contiguous(), grad_units, *others], 2)
+        return grad_units, *(_sum_of(other) for other in others)
 
     def bound(self, units: Tensor, boundary: Tensor | None, clips: Tensor, spans: Tensor | None) -> Tensor:
         """The paper's formula for a fixed length: (T, B, L) to (B, N)."""
@@ -259,14 +262,29 @@ class Kernels:
         return cotangents
 
     def _in_parts(
-        self, name: str, problem: "_Rows | _Patterns | _Words | _Counts", tensors: list[Tensor | None], work: int
+        self,
+        name: str,
+        problem: "_Rows | _Patterns | _Words | _Counts",
+        tensors: list[Tensor | None],
+        work: int,
+        parts: int | None = None,
     ) -> None:
-        """Call a function for all sentences or rows, in as many threads as torch uses where there is work for them."""
+        """Call a function for all sentences, rows or parts, in as many of torch's threads as there is work for."""
         pointers = [ctypes.addressof(problem), *_addresses(*tensors)]
-        threads = max(1, min(torch.get_num_threads(), problem.batch, work // THREAD_WORK))
+        parts = problem.batch if parts is None else parts
+        threads = max(1, min(torch.get_num_threads(), parts, work // THREAD_WORK))
         array = (_POINTER * len(pointers))(*pointers)
-        if self.functions["in_parts"](self.parts[name], array, problem.batch, threads):
+        if self.functions["in_parts"](self.parts[name], array, parts, threads):
             raise MemoryError(f"the kernel {name} found no memory for its working arrays")
+
+    def _in_chunks(self, name: str, patterns: _Patterns, tensors: list[Tensor | None], apart: int) -> None:
+        """Call a function for all chunks of columns; ``apart`` is 2 where it may not work on neighbours at once."""
+        chunks, work = _chunks(patterns), patterns.steps * patterns.batch * patterns.columns * patterns.orders
+        patterns.apart = apart
+        for begin in range(min(apart, chunks)):
+            patterns.begin = begin
+            parts = patterns.batch * len(range(begin, chunks, apart))
+            self._in_parts(name, patterns, tensors, work // apart, parts)
 
 
 def _addresses(*tensors: Tensor | None) -> list[int | None]:
@@ -298,9 +316,17 @@ def _patterns(
     steps, batch, columns = units.shape
     floats = (None if given is None else given.to(units.dtype) for given in (alive, opening))
     inputs = _contiguous(units, clips, overlaps, spans, *floats)
-    patterns = _Patterns(steps, batch, columns, clips.shape[1], *_addresses(*inputs))
+    patterns = _Patterns(steps, batch, columns, clips.shape[1], CHUNK, 1, 0, *_addresses(*inputs))
     patterns.inputs = inputs  # which live as long as their addresses are used
     return patterns
+
+
+def _chunks(patterns: _Patterns) -> int:
+    return max(1, -(-patterns.columns // patterns.chunk))
+
+
+def _sum_of(chunks: Tensor) -> Tensor:
+    return chunks[0] if chunks.shape[0] == 1 else chunks.sum(0)
 
 
 def _counts(opening: Tensor, limits: Tensor, alive: Tensor | None, stop: Tensor | None) -> _Counts:
