@@ -38,35 +38,29 @@ static void start_states(REAL *kept, int64_t pad, int64_t states) {
 INLINED void run_tile(const Lanes *own, REAL *kept, REAL *sums, int64_t states, int opening, int same) {
     const Patterns *of = own->patterns;
     int64_t stride = states * LANES, pad = own->pad;
-    REAL *known = kept + pad * stride, before[LANES], made[LANES], shorter[LANES];
+    REAL *known = kept + pad * stride;
     memcpy(own->level, kept, pad * stride * sizeof(REAL));
     memcpy(own->moved, kept + (pad + 1) * stride, stride * sizeof(REAL));
     for (int64_t e = 0; e < own->rows; e++) {
         int64_t cell = (own->begin + e) * of->batch + own->sentence;
         REAL alive = of->alive ? of->alive[cell] : 1, opens = opening ? of->opening[cell] : 0;
-        const REAL *restrict window = own->windows + e * LANES;
+        const Vector *window = (const Vector *)(own->windows + e * LANES);
+        Vector shorter[VECTORS] = {0}, sum[VECTORS] = {0};
         for (int64_t k = 0; k < states; k++) {
-            const REAL *restrict weight = own->weights + k * LANES;
-            REAL *restrict level = own->level + (pad + e) * stride + k * LANES;
-            REAL *restrict moved = own->moved + (1 + e) * stride + k * LANES;
-            look(before, level, own->lag, same, -stride);
-            for (int l = 0; l < LANES; l++) made[l] = window[l] * before[l];
-            if (sums)
-                for (int l = 0; l < LANES; l++) sums[e * LANES + l] += weight[l] * made[l];
-            if (k)
-                for (int l = 0; l < LANES; l++) moved[l] = made[l] - shorter[l];
-            else
-                for (int l = 0; l < LANES; l++) moved[l] = made[l];
-            if (states > 1) memcpy(shorter, made, sizeof made);
-            if (opening)
-                for (int l = 0; l < LANES; l++) {
-                    REAL now = alive * known[k * LANES + l] - opens * moved[l - stride];
-                    known[k * LANES + l] = now;
-                    level[l] = now - moved[l];
-                }
-            else
-                for (int l = 0; l < LANES; l++) level[l] = alive * level[l - stride] - moved[l];
+            REAL *level = own->level + (pad + e) * stride + k * LANES, *moved = own->moved + (1 + e) * stride + k * LANES;
+            for (int v = 0; v < VECTORS; v++) {
+                Vector made = window[v] * look(level, own->lag, same, -stride, v), move = made - shorter[v];
+                ((Vector *)moved)[v] = move;
+                if (opening) {
+                    Vector *knew = (Vector *)(known + k * LANES) + v;
+                    *knew = alive * *knew - opens * ((const Vector *)(moved - stride))[v];
+                    ((Vector *)level)[v] = *knew - move;
+                } else ((Vector *)level)[v] = alive * ((const Vector *)(level - stride))[v] - move;
+                sum[v] += ((const Vector *)(own->weights + k * LANES))[v] * made;
+                if (states > 1) shorter[v] = made;
+            }
         }
+        for (int v = 0; sums && v < VECTORS; v++) ((Vector *)(sums + e * LANES))[v] += sum[v];
     }
     memcpy(kept, own->level + own->rows * stride, pad * stride * sizeof(REAL));
     memcpy(kept + (pad + 1) * stride, own->moved + own->rows * stride, stride * sizeof(REAL));
@@ -92,40 +86,40 @@ INLINED void pull_tile(
 ) {
     const Patterns *of = own->patterns;
     int64_t stride = states * LANES, pad = own->pad;
-    REAL *of_known = kept + pad * stride, of_moved[(FEW + 1) * LANES], of_level[LANES], before[LANES];
+    REAL *of_known = kept + pad * stride;
+    Vector of_moved[(FEW + 1) * VECTORS];
     memcpy(own->coming + own->rows * stride, kept, pad * stride * sizeof(REAL));
     for (int64_t e = own->rows - 1; e >= 0; e--) {
         int64_t cell = (own->begin + e) * of->batch + own->sentence, next = cell + of->batch;
         int last = own->begin + e == of->steps - 1;
         REAL alive = lives && !last ? of->alive[next] : 1, opens = opening && !last ? of->opening[next] : 0;
         REAL given = grad[cell * of->orders + own->order - 1];
-        const REAL *restrict window = own->windows + e * LANES;
-        REAL *restrict to = grad_windows + e * LANES;
+        const Vector *window = (const Vector *)(own->windows + e * LANES);
+        Vector *to = (Vector *)(grad_windows + e * LANES);
         for (int64_t k = 0; k < states; k++) {
-            const REAL *restrict level = own->level + (pad + e - 1) * stride + k * LANES;
-            const REAL *restrict moved = own->moved + e * stride + k * LANES;
-            REAL *restrict pulled = of_moved + k * LANES, *restrict knew = of_known + k * LANES;
-            look(of_level, own->coming + e * stride + k * LANES, own->lag, same, stride);
-            if (opening)
-                for (int l = 0; l < LANES; l++) pulled[l] = -of_level[l] - opens * knew[l];
-            for (int l = 0; l < LANES; l++) knew[l] = of_level[l] + alive * knew[l];
-            if (!opening)
-                for (int l = 0; l < LANES; l++) pulled[l] = -knew[l];
-            if (opening)
-                for (int l = 0; l < LANES; l++) sums.opening[e * LANES + l] -= knew[l] * moved[l];
-            if (lives)
-                for (int l = 0; l < LANES; l++)
-                    sums.alive[e * LANES + l] += knew[l] * (level[l] + (opening ? moved[l] : 0));
+            const Vector *level = (const Vector *)(own->level + (pad + e - 1) * stride + k * LANES);
+            const Vector *moved = (const Vector *)(own->moved + e * stride + k * LANES);
+            Vector *knew = (Vector *)(of_known + k * LANES);
+            for (int v = 0; v < VECTORS; v++) {
+                Vector of_level = look(own->coming + e * stride + k * LANES, own->lag, same, stride, v);
+                Vector known = of_level + alive * knew[v];
+                if (opening) of_moved[k * VECTORS + v] = -of_level - opens * knew[v];
+                else of_moved[k * VECTORS + v] = -known;
+                knew[v] = known;
+                if (opening) ((Vector *)(sums.opening + e * LANES))[v] -= known * moved[v];
+                if (lives) ((Vector *)(sums.alive + e * LANES))[v] += known * level[v];
+                if (lives && opening) ((Vector *)(sums.alive + e * LANES))[v] += known * moved[v];
+            }
         }
+        for (int v = 0; v < VECTORS; v++) of_moved[states * VECTORS + v] = (Vector){0};
         for (int64_t k = 0; k < states; k++) {
-            const REAL *restrict weight = own->weights + k * LANES;
-            REAL *restrict pulled = of_moved + k * LANES, *restrict coming = own->coming + e * stride + k * LANES;
-            look(before, own->level + (pad + e) * stride + k * LANES, own->lag, same, -stride);
-            for (int l = 0; l < LANES; l++) pulled[l] += given * weight[l];
-            if (k + 1 < states)
-                for (int l = 0; l < LANES; l++) pulled[l] -= pulled[l + LANES];
-            for (int l = 0; l < LANES; l++) coming[l] = window[l] * pulled[l];
-            for (int l = 0; l < LANES; l++) to[l] += pulled[l] * before[l];
+            const Vector *weight = (const Vector *)(own->weights + k * LANES);
+            const REAL *level = own->level + (pad + e) * stride + k * LANES;
+            for (int v = 0; v < VECTORS; v++) {
+                Vector of_new = given * weight[v] + of_moved[k * VECTORS + v] - of_moved[(k + 1) * VECTORS + v];
+                ((Vector *)(own->coming + e * stride + k * LANES))[v] = window[v] * of_new;
+                to[v] += of_new * look(level, own->lag, same, -stride, v);
+            }
         }
     }
     memcpy(kept, own->coming, pad * stride * sizeof(REAL));

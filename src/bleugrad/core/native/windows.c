@@ -62,6 +62,18 @@ static void load_lags(Block *block) {
     }
 }
 
+static inline __attribute__((always_inline)) void fill_windows(Block *block, int64_t order, int same) {
+    const REAL *shorter = block_windows(block, order > 1 ? order - 1 : 1);
+    for (int64_t e = -block->pad; e < block->rows; e++) {
+        const Vector *unit = (const Vector *)(block->units + e * block->width + order - 1);
+        Vector *out = (Vector *)(block_windows(block, order) + e * LANES);
+        for (int v = 0; v < VECTORS; v++) {
+            out[v] = unit[v];
+            if (order > 1) out[v] *= look(shorter + e * LANES, block->unit_lags + order - 1, same, -LANES, v);
+        }
+    }
+}
+
 /* q[n][e] = q[n-1][e - span] * unit[e], 0 before the start. The first rows of the padding of q[n] are not right, and no
    right row looks back to them: q[1] is right from -pad on, and no pattern is longer than that. */
 void block_load(Block *block, int64_t sentence, int64_t first, int64_t begin) {
@@ -83,16 +95,8 @@ void block_load(Block *block, int64_t sentence, int64_t first, int64_t begin) {
     }
     for (int64_t order = 1; order <= of->orders; order++) {
         const Lag *lag = block->unit_lags + order - 1;
-        REAL *to = block_windows(block, order);
-        for (int64_t e = -pad; e < block->rows; e++) {
-            const REAL *restrict unit = block->units + e * width + order - 1;
-            REAL *restrict out = to + e * LANES, shorter[LANES];
-            if (order == 1) memcpy(out, unit, LANES * sizeof(REAL));
-            else {
-                look(shorter, block_windows(block, order - 1) + e * LANES, lag, lag->same, -LANES);
-                for (int l = 0; l < LANES; l++) out[l] = shorter[l] * unit[l];
-            }
-        }
+        if (order == 1 || lag->same) fill_windows(block, order, 1);
+        else fill_windows(block, order, 0);
     }
 }
 
@@ -106,22 +110,22 @@ void block_clear_gradient(Block *block) {
 void block_pull_windows(Block *block, int64_t order, REAL *later) {
     int64_t rows = block->rows, width = block->width, kept = block->pad * LANES * sizeof(REAL);
     const Lag *lag = block->unit_lags + order - 1;
+    const REAL *shorter = block_windows(block, order > 1 ? order - 1 : 1);
     memcpy(block->product + rows * LANES, later, kept);
     for (int64_t e = 0; e < rows; e++) {
-        const REAL *restrict grad = block->grad_windows + e * LANES;
-        const REAL *restrict unit = block->units + e * width + order - 1;
-        REAL *restrict to = block->grad_units + e * width + order - 1, *restrict product = block->product + e * LANES;
-        REAL shorter[LANES];
-        if (order == 1) {
-            for (int l = 0; l < LANES; l++) to[l] += grad[l];
-            continue;
+        const Vector *grad = (const Vector *)(block->grad_windows + e * LANES);
+        const Vector *unit = (const Vector *)(block->units + e * width + order - 1);
+        Vector *to = (Vector *)(block->grad_units + e * width + order - 1);
+        Vector *product = (Vector *)(block->product + e * LANES);
+        for (int v = 0; v < VECTORS; v++) {
+            if (order > 1) product[v] = grad[v] * unit[v];
+            if (order > 1) to[v] += grad[v] * look(shorter + e * LANES, lag, lag->same, -LANES, v);
+            else to[v] += grad[v];
         }
-        look(shorter, block_windows(block, order - 1) + e * LANES, lag, lag->same, -LANES);
-        for (int l = 0; l < LANES; l++) to[l] += grad[l] * shorter[l];
-        for (int l = 0; l < LANES; l++) product[l] = grad[l] * unit[l];
     }
     for (int64_t e = 0; order > 1 && e < rows; e++)
-        look(block->grad_windows + e * LANES, block->product + e * LANES, lag, lag->same, LANES);
+        for (int v = 0; v < VECTORS; v++)
+            ((Vector *)(block->grad_windows + e * LANES))[v] = look(block->product + e * LANES, lag, lag->same, LANES, v);
     if (order > 1) memcpy(later, block->product, kept);
 }
 

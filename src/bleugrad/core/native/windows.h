@@ -22,13 +22,14 @@ typedef struct {
     int32_t of[LANES];
 } Lag;
 
-/* Row `row` of (rows, stride), LANES of it, each lane `sign` times its lag further on. */
-static inline void look(
-    REAL *restrict found, const REAL *restrict row, const Lag *restrict lag, int same, int64_t stride
+/* Vector v of row `row` of (rows, stride), each lane its lag times the stride further on. */
+static inline __attribute__((always_inline)) Vector look(
+    const REAL *row, const Lag *restrict lag, int same, int64_t stride, int v
 ) {
-    if (same) memcpy(found, row + stride * lag->of[0], LANES * sizeof(REAL));
-    else
-        for (int l = 0; l < LANES; l++) found[l] = row[stride * lag->of[l] + l];
+    Vector found;
+    if (same) return ((const Vector *)(row + stride * lag->of[0]))[v];
+    for (int l = 0; l < WIDTH; l++) found[l] = row[stride * lag->of[v * WIDTH + l] + v * WIDTH + l];
+    return found;
 }
 
 /* Some positions, `rows` from `begin` on, of LANES columns. */
