@@ -50,10 +50,11 @@ int bound(void *const *with, int64_t first, int64_t last) {
     REAL *out = with[2];
     Block block;
     REAL clips[LANES], sum[LANES], share[LANES], slope[LANES], total[LANES];
-    if (block_open(&block, of, of->steps, longest_lag(of))) return 1;
+    if (block_open(&block, of, LANES, of->steps, longest_lag(of))) return 1;
     for (int64_t b = first; b < last; b++)
         for (int64_t column = 0; column < of->columns; column += LANES) {
-            block_load(&block, b, column, 0);
+            block_take(&block, b, column, 0);
+            block_load(&block, column);
             for (int64_t order = 1; order <= of->orders; order++) {
                 if (!lane_clips(&block, order, clips)) continue;
                 end_windows(&block, order, boundary, sum);
@@ -107,17 +108,17 @@ int bound_backward(void *const *with, int64_t first, int64_t last) {
     const REAL *boundary = with[1], *grad = with[2];
     REAL *grad_units = with[3], *grad_boundary = with[4];
     Block block;
-    if (block_open(&block, of, of->steps, longest_lag(of))) return 1;
+    if (block_open(&block, of, LANES, of->steps, longest_lag(of))) return 1;
     for (int64_t b = first; b < last; b++)
         for (int64_t column = 0; column < of->columns; column += LANES) {
-            block_load(&block, b, column, 0);
-            block_clear_gradient(&block);
+            block_take(&block, b, column, 0);
+            block_load(&block, column);
             for (int64_t order = of->orders; order > 0; order--) {
                 pull_bound(&block, order, boundary, grad[b * of->orders + order - 1], grad_boundary);
                 memset(block.room, 0, block.pad * LANES * sizeof(REAL)); /* nothing comes after the last position */
                 block_pull_windows(&block, order, block.room);
             }
-            block_store_gradient(&block, grad_units);
+            block_give(&block, grad_units);
         }
     block_close(&block);
     return 0;

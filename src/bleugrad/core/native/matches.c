@@ -35,8 +35,10 @@ static void start_states(REAL *kept, int64_t pad, int64_t states) {
 
 /* Fills level and moved from `kept`, which becomes that of the next tile, and adds the new matches to sums (rows, LANES)
    unless that is NULL. The flags are constants where they are called. */
-INLINED void run_tile(const Lanes *own, REAL *kept, REAL *sums, int64_t states, int opening, int same) {
-    const Patterns *of = own->patterns;
+INLINED void run_tile(const Lanes *lanes, REAL *kept, REAL *sums, int64_t states, int opening, int same) {
+    const Lanes copy = *lanes, *own = &copy; /* which no write to an array changes */
+    const Patterns all = *own->patterns, *of = &all;
+    const Lag lag = *own->lag;
     int64_t stride = states * LANES, pad = own->pad;
     REAL *known = kept + pad * stride;
     memcpy(own->level, kept, pad * stride * sizeof(REAL));
@@ -49,7 +51,7 @@ INLINED void run_tile(const Lanes *own, REAL *kept, REAL *sums, int64_t states, 
         for (int64_t k = 0; k < states; k++) {
             REAL *level = own->level + (pad + e) * stride + k * LANES, *moved = own->moved + (1 + e) * stride + k * LANES;
             for (int v = 0; v < VECTORS; v++) {
-                Vector made = window[v] * look(level, own->lag, same, -stride, v), move = made - shorter[v];
+                Vector made = window[v] * look(level, &lag, same, -stride, v), move = made - shorter[v];
                 ((Vector *)moved)[v] = move;
                 if (opening) {
                     Vector *knew = (Vector *)(known + k * LANES) + v;
@@ -81,10 +83,12 @@ typedef struct {
 
 /* After run_tile: adds to grad_windows (rows, LANES) and to the sums. `kept` is that of the way back. */
 INLINED void pull_tile(
-    const Lanes *own, REAL *kept, const REAL *grad, REAL *grad_windows, TileSums sums, int64_t states, int opening,
+    const Lanes *lanes, REAL *kept, const REAL *grad, REAL *grad_windows, TileSums sums, int64_t states, int opening,
     int lives, int same
 ) {
-    const Patterns *of = own->patterns;
+    const Lanes copy = *lanes, *own = &copy; /* which no write to an array changes */
+    const Patterns all = *own->patterns, *of = &all;
+    const Lag lag = *own->lag;
     int64_t stride = states * LANES, pad = own->pad;
     REAL *of_known = kept + pad * stride;
     Vector of_moved[(FEW + 1) * VECTORS];
@@ -101,7 +105,7 @@ INLINED void pull_tile(
             const Vector *moved = (const Vector *)(own->moved + e * stride + k * LANES);
             Vector *knew = (Vector *)(of_known + k * LANES);
             for (int v = 0; v < VECTORS; v++) {
-                Vector of_level = look(own->coming + e * stride + k * LANES, own->lag, same, stride, v);
+                Vector of_level = look(own->coming + e * stride + k * LANES, &lag, same, stride, v);
                 Vector known = of_level + alive * knew[v];
                 if (opening) of_moved[k * VECTORS + v] = -of_level - opens * knew[v];
                 else of_moved[k * VECTORS + v] = -known;
@@ -118,7 +122,7 @@ INLINED void pull_tile(
             for (int v = 0; v < VECTORS; v++) {
                 Vector of_new = given * weight[v] + of_moved[k * VECTORS + v] - of_moved[(k + 1) * VECTORS + v];
                 ((Vector *)(own->coming + e * stride + k * LANES))[v] = window[v] * of_new;
-                to[v] += of_new * look(level, own->lag, same, -stride, v);
+                to[v] += of_new * look(level, &lag, same, -stride, v);
             }
         }
     }
@@ -295,7 +299,7 @@ static int chunk_open(Chunk *own, const Patterns *of) {
     tile = tile < of->steps ? tile : of->steps;
     int64_t most = of->orders * (2 * (of->chunk / LANES + 2) + few);
     *own = (Chunk){.patterns = of, .few = few, .tile = tile, .tiles = tile ? (of->steps + tile - 1) / tile : 0};
-    if (block_open(&own->block, of, tile, pad)) return 1;
+    if (block_open(&own->block, of, of->chunk, tile, pad)) return 1;
     own->groups = malloc(most * sizeof(Group));
     own->memory = malloc(((4 + of->orders) * tile + (3 * tile + 2 * pad + 1) * few) * LANES * sizeof(REAL)
                          + (of->orders + 1) * sizeof(REAL));
@@ -453,8 +457,9 @@ static void group_run(Chunk *own, Group *group, int64_t tile, REAL *kept, int pa
 static void chunk_run(Chunk *own, int64_t tile, REAL *kept) {
     int64_t orders = own->patterns->orders;
     memset(own->sums, 0, orders * own->tile * LANES * sizeof(REAL));
+    block_take(&own->block, own->sentence, own->first, tile * own->tile);
     for (int64_t i = 0; i < own->blocks; i++) {
-        block_load(&own->block, own->sentence, own->first + i * LANES, tile * own->tile);
+        block_load(&own->block, own->first + i * LANES);
         for (int64_t n = 0; n < orders; n++) group_run(own, own->groups + i * orders + n, tile, kept, 0);
     }
     for (int64_t i = 0; i < own->packs; i++) group_run(own, own->groups + own->blocks * orders + i, tile, kept, 1);
@@ -476,9 +481,9 @@ static void chunk_pull(Chunk *own, int64_t tile, const REAL *grad, REAL *grad_un
     const Patterns *of = own->patterns;
     Block *block = &own->block;
     int64_t begin = tile * own->tile, rows = of->steps - begin < own->tile ? of->steps - begin : own->tile;
+    block_take(block, own->sentence, own->first, begin);
     for (int64_t i = 0; i < own->blocks; i++) {
-        block_load(block, own->sentence, own->first + i * LANES, begin);
-        block_clear_gradient(block);
+        block_load(block, own->first + i * LANES);
         for (int64_t order = of->orders; order > 0; order--) {
             Group *group = own->groups + i * of->orders + order - 1;
             REAL *later = own->later + group->later;
@@ -487,8 +492,8 @@ static void chunk_pull(Chunk *own, int64_t tile, const REAL *grad, REAL *grad_un
             group_pull(own, group, tile, grad, block->grad_windows, sums, 0);
             block_pull_windows(block, order, later + products);
         }
-        block_store_gradient(block, grad_units);
     }
+    block_give(block, grad_units);
     for (int64_t i = 0; i < own->packs; i++) {
         Group *pack = own->groups + own->blocks * of->orders + i;
         int64_t size = backward_rows(block->pad) * pack->states * LANES;

@@ -20,10 +20,10 @@ int64_t longest_lag(const Patterns *of) {
 }
 
 /* Returns 1 where memory is short. */
-int block_open(Block *block, const Patterns *of, int64_t most, int64_t pad) {
-    int64_t width = (LANES + of->orders - 1 + LANES - 1) / LANES * LANES;
+int block_open(Block *block, const Patterns *of, int64_t columns, int64_t most, int64_t pad) {
+    int64_t width = (columns + of->orders - 1 + LANES - 1) / LANES * LANES;
     int64_t rows = of->orders * (2 * pad + most) + 5 * most + 2 * pad;
-    *block = (Block){.patterns = of, .pad = pad, .width = width, .most = most, .sentence = -1};
+    *block = (Block){.patterns = of, .pad = pad, .width = width, .most = most, .sentence = -1, .first = -1};
     block->memory = calloc(rows * LANES + (pad + 2 * most) * width, sizeof(REAL));
     block->unit_lags = malloc(2 * of->orders * sizeof(Lag));
     if (!block->memory || !block->unit_lags) {
@@ -62,46 +62,48 @@ static void load_lags(Block *block) {
     }
 }
 
-static inline __attribute__((always_inline)) void fill_windows(Block *block, int64_t order, int same) {
-    const REAL *shorter = block_windows(block, order > 1 ? order - 1 : 1);
+/* Copies the units, 0 before the first position and after the last column, and clears their gradient. */
+void block_take(Block *block, int64_t sentence, int64_t left, int64_t begin) {
+    const Patterns *of = block->patterns;
+    int64_t width = block->width, there = of->columns - left < width ? of->columns - left : width;
+    if (sentence != block->sentence) block->first = -1;
+    block->sentence = sentence;
+    block->left = left;
+    block->begin = begin;
+    block->rows = of->steps - begin < block->most ? of->steps - begin : block->most;
     for (int64_t e = -block->pad; e < block->rows; e++) {
-        const Vector *unit = (const Vector *)(block->units + e * block->width + order - 1);
-        Vector *out = (Vector *)(block_windows(block, order) + e * LANES);
-        for (int v = 0; v < VECTORS; v++) {
-            out[v] = unit[v];
-            if (order > 1) out[v] *= look(shorter + e * LANES, block->unit_lags + order - 1, same, -LANES, v);
-        }
+        int64_t here = begin + e < 0 ? 0 : there;
+        const REAL *from = of->units + ((begin + e) * of->batch + sentence) * of->columns + left;
+        if (here) memcpy(block->units + e * width, from, here * sizeof(REAL));
+        memset(block->units + e * width + here, 0, (width - here) * sizeof(REAL));
     }
+    memset(block->grad_units, 0, block->rows * width * sizeof(REAL));
+}
+
+static inline __attribute__((always_inline)) void fill_windows(Block *block, int64_t order, int same) {
+    const Lag lag = block->unit_lags[order - 1];
+    const REAL *units = block->units + block->first - block->left + order - 1;
+    const REAL *shorter = block_windows(block, order > 1 ? order - 1 : 1);
+    REAL *windows = block_windows(block, order);
+    int64_t width = block->width, rows = block->rows;
+    for (int64_t e = -block->pad; e < rows; e++)
+        for (int v = 0; v < VECTORS; v++) {
+            Vector window = ((const Vector *)(units + e * width))[v];
+            if (order > 1) window *= look(shorter + e * LANES, &lag, same, -LANES, v);
+            ((Vector *)(windows + e * LANES))[v] = window;
+        }
 }
 
 /* q[n][e] = q[n-1][e - span] * unit[e], 0 before the start. The first rows of the padding of q[n] are not right, and no
    right row looks back to them: q[1] is right from -pad on, and no pattern is longer than that. */
-void block_load(Block *block, int64_t sentence, int64_t first, int64_t begin) {
+void block_load(Block *block, int64_t first) {
     const Patterns *of = block->patterns;
-    int64_t width = block->width, pad = block->pad, reach = LANES + of->orders - 1;
-    int known = block->sentence >= 0 && (!of->spans || (block->sentence == sentence && block->first == first));
-    block->sentence = sentence;
+    int known = block->first == first || (block->first >= 0 && !of->spans);
     block->first = first;
-    block->begin = begin;
-    block->rows = of->steps - begin < block->most ? of->steps - begin : block->most;
     if (!known) load_lags(block);
-    int64_t there = of->columns - first < reach ? of->columns - first : reach;
-    for (int64_t e = -pad; e < block->rows; e++) {
-        REAL *restrict to = block->units + e * width;
-        int64_t here = begin + e < 0 ? 0 : there;
-        const REAL *from = of->units + ((begin + e) * of->batch + sentence) * of->columns + first;
-        if (here == reach) memcpy(to, from, LANES * sizeof(REAL));
-        for (int64_t l = here == reach ? LANES : 0; l < reach; l++) to[l] = l < here ? from[l] : 0;
-    }
-    for (int64_t order = 1; order <= of->orders; order++) {
-        const Lag *lag = block->unit_lags + order - 1;
-        if (order == 1 || lag->same) fill_windows(block, order, 1);
+    for (int64_t order = 1; order <= of->orders; order++)
+        if (block->unit_lags[order - 1].same) fill_windows(block, order, 1);
         else fill_windows(block, order, 0);
-    }
-}
-
-void block_clear_gradient(Block *block) {
-    memset(block->grad_units, 0, block->rows * block->width * sizeof(REAL));
     memset(block->grad_windows, 0, block->rows * LANES * sizeof(REAL));
 }
 
@@ -109,35 +111,30 @@ void block_clear_gradient(Block *block) {
    (pad, LANES) is what the positions after these leave for them, and becomes what these leave for those before. */
 void block_pull_windows(Block *block, int64_t order, REAL *later) {
     int64_t rows = block->rows, width = block->width, kept = block->pad * LANES * sizeof(REAL);
-    const Lag *lag = block->unit_lags + order - 1;
-    const REAL *shorter = block_windows(block, order > 1 ? order - 1 : 1);
-    memcpy(block->product + rows * LANES, later, kept);
-    for (int64_t e = 0; e < rows; e++) {
-        const Vector *grad = (const Vector *)(block->grad_windows + e * LANES);
-        const Vector *unit = (const Vector *)(block->units + e * width + order - 1);
-        Vector *to = (Vector *)(block->grad_units + e * width + order - 1);
-        Vector *product = (Vector *)(block->product + e * LANES);
+    int64_t column = block->first - block->left + order - 1;
+    const Lag lag = block->unit_lags[order - 1];
+    const REAL *units = block->units + column, *shorter = block_windows(block, order > 1 ? order - 1 : 1);
+    REAL *grad_units = block->grad_units + column, *grad_windows = block->grad_windows, *product = block->product;
+    memcpy(product + rows * LANES, later, kept);
+    for (int64_t e = 0; e < rows; e++)
         for (int v = 0; v < VECTORS; v++) {
-            if (order > 1) product[v] = grad[v] * unit[v];
-            if (order > 1) to[v] += grad[v] * look(shorter + e * LANES, lag, lag->same, -LANES, v);
-            else to[v] += grad[v];
+            Vector grad = ((const Vector *)(grad_windows + e * LANES))[v], *to = (Vector *)(grad_units + e * width) + v;
+            ((Vector *)(product + e * LANES))[v] = grad * ((const Vector *)(units + e * width))[v];
+            if (order > 1) grad *= look(shorter + e * LANES, &lag, lag.same, -LANES, v);
+            *to += grad;
         }
-    }
     for (int64_t e = 0; order > 1 && e < rows; e++)
         for (int v = 0; v < VECTORS; v++)
-            ((Vector *)(block->grad_windows + e * LANES))[v] = look(block->product + e * LANES, lag, lag->same, LANES, v);
+            ((Vector *)(grad_windows + e * LANES))[v] = look(product + e * LANES, &lag, lag.same, LANES, v);
     if (order > 1) memcpy(later, block->product, kept);
 }
 
-void block_store_gradient(const Block *block, REAL *grad_units) {
+void block_give(const Block *block, REAL *grad_units) {
     const Patterns *of = block->patterns;
-    int64_t reach = LANES + of->orders - 1;
-    int64_t there = of->columns - block->first < reach ? of->columns - block->first : reach;
+    int64_t width = block->width, there = of->columns - block->left < width ? of->columns - block->left : width;
     for (int64_t e = 0; e < block->rows; e++) {
-        const REAL *restrict from = block->grad_units + e * block->width;
-        REAL *restrict to = grad_units + ((block->begin + e) * of->batch + block->sentence) * of->columns + block->first;
-        if (there == reach)
-            for (int l = 0; l < LANES; l++) to[l] += from[l];
-        for (int64_t l = there == reach ? LANES : 0; l < there; l++) to[l] += from[l];
+        const REAL *restrict from = block->grad_units + e * width;
+        REAL *restrict to = grad_units + ((block->begin + e) * of->batch + block->sentence) * of->columns + block->left;
+        for (int64_t l = 0; l < there; l++) to[l] += from[l];
     }
 }

@@ -32,11 +32,11 @@ static inline __attribute__((always_inline)) Vector look(
     return found;
 }
 
-/* Some positions, `rows` from `begin` on, of LANES columns. */
+/* Some positions, `rows` from `begin` on, of some columns from `left` on; windows are those of LANES columns of them. */
 typedef struct {
     const Patterns *patterns;
-    int64_t sentence, first, begin, rows;
-    int64_t pad, width, most;       /* no lag is longer than pad, width = LANES + N - 1 or more, rows <= most */
+    int64_t sentence, left, first, begin, rows;
+    int64_t pad, width, most;       /* no lag is longer than pad; columns with N - 1 more; rows <= most */
     REAL *memory;
     REAL *units, *grad_units;       /* (pad + rows, width) from `begin` on, padded before; (rows, width) */
     REAL *windows;                  /* (N, 2 pad + most, LANES), padded before */
@@ -45,12 +45,12 @@ typedef struct {
     Lag *unit_lags, *lags;          /* (N,): tokens of the last unit of each n-gram, and of all its units */
 } Block;
 
-int block_open(Block *block, const Patterns *patterns, int64_t most, int64_t pad);
+int block_open(Block *block, const Patterns *patterns, int64_t columns, int64_t most, int64_t pad);
 void block_close(Block *block);
-void block_load(Block *block, int64_t sentence, int64_t first, int64_t begin);
-void block_clear_gradient(Block *block);
+void block_take(Block *block, int64_t sentence, int64_t left, int64_t begin);
+void block_load(Block *block, int64_t first);
 void block_pull_windows(Block *block, int64_t order, REAL *later);
-void block_store_gradient(const Block *block, REAL *grad_units);
+void block_give(const Block *block, REAL *grad_units);
 int64_t longest_lag(const Patterns *of);
 
 static inline REAL *block_windows(const Block *block, int64_t order) {
