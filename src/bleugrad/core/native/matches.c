@@ -317,6 +317,12 @@ static int chunk_open(Chunk *own, const Patterns *of) {
     return 0;
 }
 
+static int64_t pattern_tokens(const Chunk *own, int64_t order, int64_t column) {
+    int64_t tokens = 0;
+    for (int64_t s = 0; s < order; s++) tokens += unit_span(own->patterns, own->sentence, column + s);
+    return tokens;
+}
+
 /* The states a pattern runs with in lanes, 0 where it does not count or runs on its own. */
 static int64_t lane_states(const Chunk *own, int64_t order, int64_t column) {
     const Patterns *of = own->patterns;
@@ -324,16 +330,15 @@ static int64_t lane_states(const Chunk *own, int64_t order, int64_t column) {
     clip = clip < of->steps ? clip : of->steps; /* a hypothesis of T tokens matches T times at most */
     for (int64_t shift = 1; clip && shift < order; shift++)
         if (pattern_overlaps(of, own->sentence, order, column, shift)) return 0;
-    return clip <= own->few ? clip : 0;
+    if (clip > own->few || (clip > 1 && pattern_tokens(own, order, column) > of->steps)) return 0;
+    return clip;
 }
 
-static void pack_add(Chunk *own, Group *pack, int64_t column) {
-    const Patterns *of = own->patterns;
-    int64_t tokens = 0, l = pack->count++;
-    for (int64_t s = 0; s < pack->order; s++) tokens += unit_span(of, own->sentence, column + s);
+static void pack_add(const Chunk *own, Group *pack, int64_t column, int64_t states) {
+    int64_t l = pack->count++;
     pack->columns[l] = column;
-    for (int64_t k = 0; k < pack->states; k++) pack->weights[k * LANES + l] = 1;
-    for (; l < LANES; l++) pack->lag.of[l] = (int32_t)(tokens <= own->block.pad ? tokens : own->block.pad);
+    for (int64_t k = 0; k < states; k++) pack->weights[k * LANES + l] = 1;
+    for (; l < LANES; l++) pack->lag.of[l] = (int32_t)pattern_tokens(own, pack->order, column);
     pack->lag.same &= pack->lag.of[pack->count - 1] == pack->lag.of[0];
 }
 
@@ -349,10 +354,7 @@ static void chunk_pack(Chunk *own, int64_t order) {
                 pack = own->groups + own->blocks * own->patterns->orders + own->packs++;
                 *pack = (Group){.order = order, .states = states, .lag = {.same = 1}};
             }
-            int64_t most = pack->states;
-            pack->states = states;
-            pack_add(own, pack, column);
-            pack->states = most;
+            pack_add(own, pack, column, states);
             left--;
         }
 }
@@ -391,54 +393,46 @@ static int chunk_load(Chunk *own, int64_t sentence, int64_t first) {
     return own->kept == NULL;
 }
 
-static int64_t unit_index(const Chunk *own, int64_t position, int64_t column) {
-    return (position * own->patterns->batch + own->sentence) * own->patterns->columns + column;
-}
-
-static void pack_windows(Chunk *own, const Group *pack, int64_t begin, int64_t rows) {
-    const Patterns *of = own->patterns;
-    memset(own->windows, 0, rows * LANES * sizeof(REAL));
+static void pack_windows(Chunk *own, const Group *pack) {
+    const Block *block = &own->block;
+    memset(own->windows, 0, block->rows * LANES * sizeof(REAL));
     for (int64_t l = 0; l < pack->count; l++) {
-        int64_t back = 0;
-        for (int64_t s = pack->order - 1; s >= 0; s--) {
-            int64_t column = pack->columns[l] + s;
-            for (int64_t e = 0; e < rows; e++) {
-                REAL unit = begin + e >= back ? of->units[unit_index(own, begin + e - back, column)] : 0;
-                REAL *window = own->windows + e * LANES + l;
-                *window = back ? *window * unit : unit;
-            }
-            back += unit_span(of, own->sentence, column);
+        const REAL *unit = block->units + pack->columns[l] - block->left + pack->order - 1;
+        for (int64_t e = 0; e < block->rows; e++) own->windows[e * LANES + l] = unit[e * block->width];
+        for (int64_t s = 1; s < pack->order; s++) {
+            unit -= unit_span(own->patterns, own->sentence, pack->columns[l] + pack->order - s) * block->width + 1;
+            for (int64_t e = 0; e < block->rows; e++) own->windows[e * LANES + l] *= unit[e * block->width];
         }
     }
 }
 
-static void pack_pull_windows(Chunk *own, const Group *pack, int64_t begin, int64_t rows, REAL *grad_units) {
-    const Patterns *of = own->patterns;
+static void pack_pull_windows(Chunk *own, const Group *pack) {
+    const Block *block = &own->block;
     REAL *products = own->products; /* of the last units */
-    for (int64_t l = 0; l < pack->count; l++)
-        for (int64_t e = 0; e < rows; e++) {
-            int64_t order = pack->order, column = pack->columns[l], at = begin + e;
+    for (int64_t l = 0; l < pack->count; l++) {
+        int64_t order = pack->order, column = pack->columns[l], last = column - block->left + order - 1;
+        for (int64_t e = 0; e < block->rows; e++, last += block->width) {
             REAL grad = own->grad_windows[e * LANES + l];
+            int64_t at = last; /* of the last unit, then of those before it */
             products[order] = 1;
-            for (int64_t s = order - 1; s > 0 && at >= 0; s--) {
-                products[s] = products[s + 1] * of->units[unit_index(own, at, column + s)];
-                at -= unit_span(of, own->sentence, column + s);
+            for (int64_t s = order - 1; s > 0; s--) {
+                products[s] = products[s + 1] * block->units[at];
+                at -= unit_span(own->patterns, own->sentence, column + s) * block->width + 1;
             }
-            for (int64_t s = 0; s < order && at >= 0; s++) { /* from its first unit on */
-                int64_t unit = unit_index(own, at, column + s);
-                grad_units[unit] += grad * products[s + 1];
-                grad *= of->units[unit];
-                if (s + 1 < order) at += unit_span(of, own->sentence, column + s + 1);
+            for (int64_t s = 0; s < order; s++) {
+                block->grad_units[at] += grad * products[s + 1];
+                grad *= block->units[at];
+                if (s + 1 < order) at += unit_span(own->patterns, own->sentence, column + s + 1) * block->width + 1;
             }
         }
+    }
 }
 
 static Lanes group_lanes(Chunk *own, const Group *group, int64_t begin, int pack) {
     const Patterns *of = own->patterns;
-    int64_t rows = of->steps - begin < own->tile ? of->steps - begin : own->tile;
-    if (pack) pack_windows(own, group, begin, rows);
+    if (pack) pack_windows(own, group);
     return (Lanes){
-        .patterns = of, .sentence = own->sentence, .order = group->order, .begin = begin, .rows = rows,
+        .patterns = of, .sentence = own->sentence, .order = group->order, .begin = begin, .rows = own->block.rows,
         .pad = own->block.pad, .states = group->states, .weights = group->weights,
         .windows = pack ? own->windows : block_windows(&own->block, group->order),
         .lag = pack ? &group->lag : own->block.lags + group->order - 1,
@@ -480,8 +474,7 @@ static void group_pull(
 static void chunk_pull(Chunk *own, int64_t tile, const REAL *grad, REAL *grad_units, TileSums sums) {
     const Patterns *of = own->patterns;
     Block *block = &own->block;
-    int64_t begin = tile * own->tile, rows = of->steps - begin < own->tile ? of->steps - begin : own->tile;
-    block_take(block, own->sentence, own->first, begin);
+    block_take(block, own->sentence, own->first, tile * own->tile);
     for (int64_t i = 0; i < own->blocks; i++) {
         block_load(block, own->first + i * LANES);
         for (int64_t order = of->orders; order > 0; order--) {
@@ -493,15 +486,15 @@ static void chunk_pull(Chunk *own, int64_t tile, const REAL *grad, REAL *grad_un
             block_pull_windows(block, order, later + products);
         }
     }
-    block_give(block, grad_units);
     for (int64_t i = 0; i < own->packs; i++) {
         Group *pack = own->groups + own->blocks * of->orders + i;
         int64_t size = backward_rows(block->pad) * pack->states * LANES;
         if (own->tiles == 1) memset(own->later + pack->later, 0, size * sizeof(REAL));
-        memset(own->grad_windows, 0, rows * LANES * sizeof(REAL));
+        memset(own->grad_windows, 0, block->rows * LANES * sizeof(REAL));
         group_pull(own, pack, tile, grad, own->grad_windows, sums, 1);
-        pack_pull_windows(own, pack, begin, rows, grad_units);
+        pack_pull_windows(own, pack);
     }
+    block_give(block, grad_units);
 }
 
 /* The patterns of a chunk that run one by one: forward (grad is NULL) or forward and back. 1 if memory is short. */

@@ -24,7 +24,7 @@ int block_open(Block *block, const Patterns *of, int64_t columns, int64_t most, 
     int64_t width = (columns + of->orders - 1 + LANES - 1) / LANES * LANES;
     int64_t rows = of->orders * (2 * pad + most) + 5 * most + 2 * pad;
     *block = (Block){.patterns = of, .pad = pad, .width = width, .most = most, .sentence = -1, .first = -1};
-    block->memory = calloc(rows * LANES + (pad + 2 * most) * width, sizeof(REAL));
+    block->memory = calloc(rows * LANES + 2 * (pad + most) * width, sizeof(REAL));
     block->unit_lags = malloc(2 * of->orders * sizeof(Lag));
     if (!block->memory || !block->unit_lags) {
         block_close(block);
@@ -33,7 +33,7 @@ int block_open(Block *block, const Patterns *of, int64_t columns, int64_t most, 
     block->lags = block->unit_lags + of->orders;
     REAL *rest = block->memory;
     block->units = take(&rest, pad + most, width) + pad * width;
-    block->grad_units = take(&rest, most, width);
+    block->grad_units = take(&rest, pad + most, width) + pad * width;
     block->windows = take(&rest, of->orders * (2 * pad + most), LANES);
     block->grad_windows = take(&rest, most, LANES);
     block->product = take(&rest, most + pad, LANES);
@@ -77,7 +77,7 @@ void block_take(Block *block, int64_t sentence, int64_t left, int64_t begin) {
         if (here) memcpy(block->units + e * width, from, here * sizeof(REAL));
         memset(block->units + e * width + here, 0, (width - here) * sizeof(REAL));
     }
-    memset(block->grad_units, 0, block->rows * width * sizeof(REAL));
+    memset(block->grad_units - block->pad * width, 0, (block->pad + block->rows) * width * sizeof(REAL));
 }
 
 static inline __attribute__((always_inline)) void fill_windows(Block *block, int64_t order, int same) {
@@ -132,7 +132,7 @@ void block_pull_windows(Block *block, int64_t order, REAL *later) {
 void block_give(const Block *block, REAL *grad_units) {
     const Patterns *of = block->patterns;
     int64_t width = block->width, there = of->columns - block->left < width ? of->columns - block->left : width;
-    for (int64_t e = 0; e < block->rows; e++) {
+    for (int64_t e = block->begin < block->pad ? -block->begin : -block->pad; e < block->rows; e++) {
         const REAL *restrict from = block->grad_units + e * width;
         REAL *restrict to = grad_units + ((block->begin + e) * of->batch + block->sentence) * of->columns + block->left;
         for (int64_t l = 0; l < there; l++) to[l] += from[l];

@@ -38,7 +38,7 @@ typedef struct {
     int64_t sentence, left, first, begin, rows;
     int64_t pad, width, most;       /* no lag is longer than pad; columns with N - 1 more; rows <= most */
     REAL *memory;
-    REAL *units, *grad_units;       /* (pad + rows, width) from `begin` on, padded before; (rows, width) */
+    REAL *units, *grad_units;       /* (pad + rows, width) from `begin` on, padded before */
     REAL *windows;                  /* (N, 2 pad + most, LANES), padded before */
     REAL *grad_windows, *product;   /* (rows, LANES), (rows + pad, LANES) padded after */
     REAL *room;                     /* (3 rows + pad, LANES), for whatever is made of the windows */
