@@ -278,8 +278,8 @@ def summary(record: dict) -> str:
         [
             *lines,
             "",
-            f"Measured in float32 with the C kernels on {described}; best of {record['rounds']} rounds, each an untimed "
-            "and a timed step.",
+            f"Measured in float32 with the C kernels on {described}; best of {record['rounds']} rounds, each an "
+            "untimed and a timed step.",
             "",
         ]
     )

@@ -110,10 +110,12 @@ class _WordCounts(torch.autograd.Function):
     """The distribution by the compiled kernel."""
 
     @staticmethod
-    def forward(ctx: Any, kernels: Kernels, *inputs: Tensor | None) -> Tensor:
-        ctx.save_for_backward(*inputs)
+    def forward(
+        ctx: Any, kernels: Kernels, opening: Tensor, limits: Tensor, alive: Tensor | None, stop: Tensor | None
+    ) -> Tensor:
+        ctx.save_for_backward(opening, limits, alive, stop)
         ctx.kernels = kernels
-        return kernels.word_counts(*inputs)
+        return kernels.word_counts(opening, limits, alive, stop)
 
     @staticmethod
     @once_differentiable

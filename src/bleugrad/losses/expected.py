@@ -157,7 +157,8 @@ class ExpectedBLEULoss(ExpectedLossBase):
             stay token ids. See :func:`bleugrad.word_start_mask`.
 
     The cost is one softmax forward and one scaling of it backward, about half of cross-entropy's, and one tensor of the
-    logits' size. Everything else is O(B T R) for each order, which is most of the time where V is small beside N R. Double backward is not supported.
+    logits' size. Everything else is O(B T R) for each order, most of the time where V is small beside N R.
+    Double backward is not supported.
 
     Example:
         >>> import torch, bleugrad

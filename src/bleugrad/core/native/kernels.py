@@ -3,6 +3,7 @@
 import ctypes
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -188,7 +189,7 @@ class Kernels:
 
     def word_counts_backward(
         self, grad: Tensor, opening: Tensor, limits: Tensor, alive: Tensor | None, stop: Tensor | None
-    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    ) -> tuple[Tensor | None, ...]:
         """The cotangents of ``opening``, ``alive`` and ``stop``, None for what is not given."""
         counts = _counts(opening, limits, alive, stop)
         cotangents = tuple(None if of is None else of.new_empty(of.shape) for of in (opening, alive, stop))
@@ -240,9 +241,10 @@ class Kernels:
         """The cotangents of ``units``, ``alive`` and ``opening``, 0 for what is not given."""
         patterns = _patterns(units, clips, overlaps, spans, alive, opening)
         grad_units = units.new_zeros(units.shape)
-        others = units.new_zeros(2, _chunks(patterns), *units.shape[:2])
-        self._in_chunks("matches_backward", patterns, [grad.contiguous(), grad_units, *others], 2)
-        return grad_units, *(_sum_of(other) for other in others)
+        grad_alive, grad_opening = units.new_zeros(2, _chunks(patterns), *units.shape[:2])
+        tensors = [grad.contiguous(), grad_units, grad_alive, grad_opening]
+        self._in_chunks("matches_backward", patterns, tensors, 2)
+        return grad_units, _sum_of(grad_alive), _sum_of(grad_opening)
 
     def bound(self, units: Tensor, boundary: Tensor | None, clips: Tensor, spans: Tensor | None) -> Tensor:
         """The paper's formula for a fixed length: (T, B, L) to (B, N)."""
@@ -265,7 +267,7 @@ class Kernels:
         self,
         name: str,
         problem: "_Rows | _Patterns | _Words | _Counts",
-        tensors: list[Tensor | None],
+        tensors: Sequence[Tensor | None],
         work: int,
         parts: int | None = None,
     ) -> None:
@@ -277,7 +279,7 @@ class Kernels:
         if self.functions["in_parts"](self.parts[name], array, parts, threads):
             raise MemoryError(f"the kernel {name} found no memory for its working arrays")
 
-    def _in_chunks(self, name: str, patterns: _Patterns, tensors: list[Tensor | None], apart: int) -> None:
+    def _in_chunks(self, name: str, patterns: _Patterns, tensors: Sequence[Tensor | None], apart: int) -> None:
         """Call a function for all chunks of columns; ``apart`` is 2 where it may not work on neighbours at once."""
         chunks, work = _chunks(patterns), patterns.steps * patterns.batch * patterns.columns * patterns.orders
         patterns.apart = apart
@@ -322,7 +324,7 @@ def _patterns(
 
 
 def _chunks(patterns: _Patterns) -> int:
-    return max(1, -(-patterns.columns // patterns.chunk))
+    return max(1, -(-int(patterns.columns) // CHUNK))
 
 
 def _sum_of(chunks: Tensor) -> Tensor:
