@@ -9,8 +9,12 @@ def loss_times(allocator: str = "default", family: str = "plain") -> list[Row]:
     return [row for row in rows if row["family"] == family and row["allocator"] == allocator]
 
 
+LARGE_VOCABULARY = 8000
+"""The costs that the text states are those of shapes with at least this V."""
+
+
 def _cost(name: str, allocator: str = "default") -> str:
-    times = [row["milliseconds"] for row in loss_times(allocator)]
+    times = [row["milliseconds"] for row in loss_times(allocator) if row["shape"][2] >= LARGE_VOCABULARY]
     return span([found[name] / found["cross_entropy"] for found in times], lambda value: f"{value:.2f}")
 
 

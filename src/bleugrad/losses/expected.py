@@ -73,7 +73,7 @@ class ExpectedBLEULoss(ExpectedScoreLoss):
             ``DistributedDataParallel`` does, N processes give loss and gradients of one with the whole batch.
 
     The cost is one softmax forward and one scaling of it backward, and one tensor of the logits' size. Everything else
-    is O(B T R) per order. Double backward is not supported.
+    is O(B T R) per order, most of the time where V is small beside N R. Double backward is not supported.
 
     Example:
         >>> import torch, bleugrad

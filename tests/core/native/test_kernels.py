@@ -225,6 +225,28 @@ def test_word_counts_are_the_same_token_by_token_and_in_pairs(rng, monkeypatch, 
     assert torch.autograd.gradcheck(lambda x: lengths.word_counts(x, limits).probs, leaf)
 
 
+@pytest.mark.parametrize("steps", [2, 3, 17, 40])
+def test_word_counts_of_random_lengths_are_those_of_torch(rng, monkeypatch, steps):
+    eos, opened = (torch.from_numpy(rng.random((5, steps))) for _ in range(2))
+    limits = torch.tensor([steps, steps // 2, 0, 1, steps - 1])
+    weights = torch.from_numpy(rng.normal(size=(5, steps + 1)))
+
+    def counts(eos, opened):
+        ending = lengths.stopping(eos, limits)
+        return lengths.word_counts((opened * (1 - eos)).t(), limits, ending).probs
+
+    def compute():
+        leaves = eos.clone().requires_grad_(), opened.clone().requires_grad_()
+        found = counts(*leaves)
+        (found * weights).sum().backward()
+        return found.detach(), *(leaf.grad for leaf in leaves)
+
+    found, wanted, used = both(monkeypatch, compute)
+    assert used == {"word_counts", "word_counts_backward"}
+    assert_equal(found, wanted, 1e-14)
+    assert torch.autograd.gradcheck(counts, (eos.requires_grad_(), opened.requires_grad_()))
+
+
 def test_kernels_are_for_plain_tensors_in_memory_only(monkeypatch):
     assert kernels.kernels_for(torch.empty(2)) is not None
     assert kernels.kernels_for(torch.empty(2, dtype=torch.float64)) is not kernels.kernels_for(torch.empty(2))

@@ -16,14 +16,14 @@ static inline void shares(
     }
 }
 
-/* `moved` becomes the windows times the boundary (T, B); their sum over the positions is `sum`. */
-static void end_windows(Block *block, int64_t order, const REAL *boundary, REAL *restrict sum) {
+/* `room` becomes the windows times the boundary (T, B); their sum over the positions is `sum`. */
+static void end_windows(const Block *block, int64_t order, const REAL *boundary, REAL *restrict sum) {
     const Patterns *of = block->patterns;
     for (int l = 0; l < LANES; l++) sum[l] = 0;
     for (int64_t e = 0; e < of->steps; e++) {
         REAL ends = boundary ? boundary[e * of->batch + block->sentence] : 1;
         const REAL *restrict window = block_windows(block, order) + e * LANES;
-        REAL *restrict ended = block->moved + e * LANES;
+        REAL *restrict ended = block->room + e * LANES;
         for (int l = 0; l < LANES; l++) {
             ended[l] = ends * window[l];
             sum[l] += ended[l];
@@ -50,16 +50,17 @@ int bound(void *const *with, int64_t first, int64_t last) {
     REAL *out = with[2];
     Block block;
     REAL clips[LANES], sum[LANES], share[LANES], slope[LANES], total[LANES];
-    if (block_open(&block, of)) return 1;
+    if (block_open(&block, of, LANES, of->steps, longest_lag(of))) return 1;
     for (int64_t b = first; b < last; b++)
         for (int64_t column = 0; column < of->columns; column += LANES) {
-            block_load(&block, b, column);
+            block_take(&block, b, column, 0);
+            block_load(&block, column);
             for (int64_t order = 1; order <= of->orders; order++) {
                 if (!lane_clips(&block, order, clips)) continue;
                 end_windows(&block, order, boundary, sum);
                 for (int l = 0; l < LANES; l++) total[l] = 0;
                 for (int64_t e = 0; e < of->steps; e++) {
-                    const REAL *restrict ended = block.moved + e * LANES;
+                    const REAL *restrict ended = block.room + e * LANES;
                     shares(ended, sum, clips, share, slope);
                     for (int l = 0; l < LANES; l++) total[l] += ended[l] * share[l];
                 }
@@ -77,8 +78,8 @@ static void pull_bound(Block *block, int64_t order, const REAL *boundary, REAL g
     if (!lane_clips(block, order, clips)) return;
     end_windows(block, order, boundary, sum);
     for (int64_t e = 0; e < of->steps; e++) {
-        const REAL *restrict ended = block->moved + e * LANES;
-        REAL *restrict kept = block->coming + e * LANES, *restrict pull = block->level + e * LANES;
+        const REAL *restrict ended = block->room + e * LANES;
+        REAL *restrict kept = block->room + (of->steps + e) * LANES, *restrict pull = kept + of->steps * LANES;
         shares(ended, sum, clips, share, slope);
         for (int l = 0; l < LANES; l++) {
             pull[l] = ended[l] * slope[l];
@@ -89,7 +90,7 @@ static void pull_bound(Block *block, int64_t order, const REAL *boundary, REAL g
     for (int64_t e = 0; e < of->steps; e++) {
         int64_t cell = e * of->batch + block->sentence;
         REAL ends = boundary ? boundary[cell] : 1;
-        const REAL *restrict kept = block->coming + e * LANES, *restrict pull = block->level + e * LANES;
+        const REAL *restrict kept = block->room + (of->steps + e) * LANES, *restrict pull = kept + of->steps * LANES;
         const REAL *restrict window = block_windows(block, order) + e * LANES;
         REAL *restrict to = block->grad_windows + e * LANES;
         for (int l = 0; l < LANES; l++) {
@@ -107,16 +108,17 @@ int bound_backward(void *const *with, int64_t first, int64_t last) {
     const REAL *boundary = with[1], *grad = with[2];
     REAL *grad_units = with[3], *grad_boundary = with[4];
     Block block;
-    if (block_open(&block, of)) return 1;
+    if (block_open(&block, of, LANES, of->steps, longest_lag(of))) return 1;
     for (int64_t b = first; b < last; b++)
         for (int64_t column = 0; column < of->columns; column += LANES) {
-            block_load(&block, b, column);
-            block_clear_gradient(&block);
+            block_take(&block, b, column, 0);
+            block_load(&block, column);
             for (int64_t order = of->orders; order > 0; order--) {
                 pull_bound(&block, order, boundary, grad[b * of->orders + order - 1], grad_boundary);
-                block_pull_windows(&block, order);
+                memset(block.room, 0, block.pad * LANES * sizeof(REAL)); /* nothing comes after the last position */
+                block_pull_windows(&block, order, block.room);
             }
-            block_store_gradient(&block, grad_units);
+            block_give(&block, grad_units);
         }
     block_close(&block);
     return 0;

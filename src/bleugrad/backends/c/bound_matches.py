@@ -5,7 +5,7 @@ from typing import Any
 from torch import Tensor
 
 from bleugrad.backends.c.library import library_for, make_problem
-from bleugrad.backends.c.patterns import Patterns
+from bleugrad.backends.c.patterns import CHUNK, Patterns
 from bleugrad.backends.operation import Outputs
 
 
@@ -21,8 +21,8 @@ def forward(
     library = library_for(unit_probs) if survival is None else None
     if library is None:
         return None
-    matches, sizes = unit_probs.new_zeros(clips.shape[:2]), (*unit_probs.shape, clips.shape[1])
-    problem = make_problem(Patterns, sizes, unit_probs, clips, None, spans, None, None)
+    matches = unit_probs.new_zeros(clips.shape[:2])
+    problem = make_problem(Patterns, (*unit_probs.shape, clips.shape[1], CHUNK, 1, 0), unit_probs, clips, None, spans, None, None)
     library.run("bound", problem, unit_probs.numel() * clips.shape[1], boundary, matches)
     return (matches,), None
 
@@ -34,7 +34,6 @@ def backward(kept: None, needs: Any, grads: Any, outputs: Outputs, inputs: Any) 
     if library is None:
         return None
     found = (unit_probs.new_zeros(unit_probs.shape), unit_probs.new_zeros(unit_probs.shape[:2]))
-    sizes = (*unit_probs.shape, clips.shape[1])
-    problem = make_problem(Patterns, sizes, unit_probs, clips, None, spans, None, None)
+    problem = make_problem(Patterns, (*unit_probs.shape, clips.shape[1], CHUNK, 1, 0), unit_probs, clips, None, spans, None, None)
     library.run("bound_backward", problem, unit_probs.numel() * clips.shape[1], boundary, grads[0], *found)
     return found[0], None, found[1]

@@ -17,6 +17,11 @@ typedef int Part(void *const *with, int64_t first, int64_t last);
 /* Loops of this fixed length are what the compiler turns into vector instructions. */
 #define LANES 16
 
+/* Where the compiler does not find them, they are written as VECTORS of this type, anywhere in an array of REAL. */
+typedef REAL Vector __attribute__((vector_size(32), aligned(sizeof(REAL)), may_alias));
+#define WIDTH (int)(sizeof(Vector) / sizeof(REAL))
+#define VECTORS (LANES / WIDTH)
+
 /* A sum in pairs, so that it can be vectorised without reordering what the compiler may not. */
 static inline REAL lane_sum(const REAL *restrict x) {
     REAL half[LANES / 2];

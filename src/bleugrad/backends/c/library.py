@@ -83,17 +83,18 @@ class Library:
         """Call a function once with the problem and the addresses of tensors; what it returns."""
         return int(self._whole[name](ctypes.byref(problem), *map(POINTER, addresses(*tensors))))
 
-    def run(self, name: str, problem: Any, work: int, *tensors: Tensor | None) -> None:
-        """Call a function for all ``problem.batch`` sentences or rows, in as many threads as torch uses.
+    def run(self, name: str, problem: Any, work: int, *tensors: Tensor | None, parts: int | None = None) -> None:
+        """Call a function for all parts, by default ``problem.batch`` sentences or rows, in threads of torch.
 
         ``work`` is how many numbers it computes; small problems run in one thread. Tensors that are written to must be
         contiguous.
         """
+        parts = problem.batch if parts is None else parts
         inputs = [None if tensor is None else tensor.contiguous() for tensor in tensors]
         pointers = [ctypes.addressof(problem), *addresses(*inputs)]
-        threads = max(1, min(torch.get_num_threads(), problem.batch, work // THREAD_WORK))
+        threads = max(1, min(torch.get_num_threads(), parts, work // THREAD_WORK))
         array = (POINTER * len(pointers))(*pointers)
-        if self._in_parts(self._parted[name], array, problem.batch, threads):
+        if self._in_parts(self._parted[name], array, parts, threads):
             raise MemoryError(f"out of memory in the compiled function {name}")
 
 
