@@ -60,15 +60,15 @@ class _KeptSoftmax(torch.autograd.Function):
     def forward(
         ctx: Any, logits: Tensor, ids: Tensor, targets: Tensor | None, word_start: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        kept = _Kept.of(logits, word_start)
+        kept, opening = _Kept.of(logits, word_start)
         matched = kept.gather(ids[:, None, :].expand(*logits.shape[:2], -1))
         log_probs = matched.new_empty(0)
         if targets is not None:
             log_probs = _target_log_probs(logits, kept.gather(targets[..., None]).squeeze(-1), targets)
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(logits, ids, targets, word_start, matched, kept.opening)
-        ctx.kept = kept
-        return matched, log_probs, kept.opening
+        ctx.save_for_backward(logits, ids, targets, word_start, matched, opening)
+        ctx.kept = kept  # no output among it: that would be a reference cycle, which keeps the softmax alive
+        return matched, log_probs, opening
 
     @staticmethod
     def backward(
@@ -90,25 +90,22 @@ class _KeptSoftmax(torch.autograd.Function):
 
 
 class _Kept(NamedTuple):
-    """The softmax of the rows: ``values`` (B, T, V), still to be multiplied by ``inverse`` (B, T) if there is one.
-
-    ``opening`` (B, T) is the probability of a token that opens a word, empty if it was not asked for.
-    """
+    """The softmax of the rows: ``values`` (B, T, V), still to be multiplied by ``inverse`` (B, T) if there is one."""
 
     values: Tensor
-    opening: Tensor
     inverse: Tensor | None = None
 
     @classmethod
-    def of(cls, logits: Tensor, word_start: Tensor | None) -> "_Kept":
-        """In one pass over the logits."""
+    def of(cls, logits: Tensor, word_start: Tensor | None) -> "tuple[_Kept, Tensor]":
+        """With the probability (B, T) of a token that opens a word, empty if not asked for, in one pass."""
         kernels = kernels_for(logits) if logits.dtype == torch.float32 else None
         if kernels is None:
-            return cls(*_softmax_and_opening(logits, word_start))
+            values, opening = _softmax_and_opening(logits, word_start)
+            return cls(values), opening
         rows = logits.shape[:2]
         values, inverse, opening = kernels.exponentials(logits.reshape(-1, logits.shape[2]), word_start)
         opening = opening if word_start is None else opening.view(rows)
-        return cls(values.view(logits.shape), opening, inverse.view(rows))
+        return cls(values.view(logits.shape), inverse.view(rows)), opening
 
     def gather(self, index: Tensor) -> Tensor:
         """Probabilities of tokens (B, T, ...)."""
