@@ -159,16 +159,16 @@ def pooled_brevity_penalty(lengths: Lengths, references: References, pool: Pool)
     dtype = lengths.probs.dtype
     if lengths.fixed:
         closest = references.closest_lengths(lengths.support)
-        total, wanted = pool.sum(torch.stack([lengths.support.sum(), closest.sum()]).to(dtype))
+        total, wanted = pool.sum(torch.stack([lengths.support.sum(), closest.sum()])).to(dtype)
         return brevity_penalties(total, wanted)
     exact = widest_float(lengths.probs.device)
     probs = lengths.probs.to(exact)
-    if references.ids.shape[1] == 1:
-        (mass,), wanted = _pooled_sum([probs], pool), pool.sum(references.lengths.sum().to(exact))
+    if pool.largest(references.ids.shape[1], probs.device) == 1:
+        (mass,), wanted = _pooled_sum([probs], pool), pool.sum(references.lengths.sum()).to(exact)
     else:
         closest = references.closest_lengths(lengths.support)
         mass, weighted = _pooled_sum([probs, probs * closest], pool)
-        least, most = pool.sum(torch.stack([closest.amin(1).sum(), closest.amax(1).sum()]).to(exact))
+        least, most = pool.sum(torch.stack([closest.amin(1).sum(), closest.amax(1).sum()])).to(exact)
         wanted = (weighted / torch.where(mass.abs() > torch.finfo(exact).eps, mass, 1)).clamp(least, most)
     total = torch.arange(mass.shape[0], device=mass.device, dtype=exact)
     return torch.dot(mass, brevity_penalties(total, wanted)).to(dtype)
