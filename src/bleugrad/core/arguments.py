@@ -153,11 +153,11 @@ def check_projection(hidden: object, weight: object, bias: object) -> None:
         raise ValueError(f"bias has shape ({entries},); expected ({vocabulary},), V as in weight")
 
 
-def check_finite_rows(match_probs: Tensor, valid: Tensor | None, name: str = "logits") -> None:
-    """Raise if a counted row of logits has no softmax: NaN in its first match probability shows it after the fact."""
-    if torch.compiler.is_compiling() or match_probs.numel() == 0:
+def check_finite_rows(computed: Tensor, valid: Tensor | None, name: str = "logits") -> None:
+    """Raise if a counted row of logits has no softmax: NaN in ``computed`` (B, T), a number made of it, shows it."""
+    if torch.compiler.is_compiling():
         return
-    bad = match_probs.detach()[..., 0].isnan()
+    bad = computed.detach().isnan()
     bad = bad if valid is None else bad & valid
     if bad.any():
         sentence, step = (int(index) for index in bad.nonzero()[0])

@@ -96,7 +96,7 @@ def expected_bleu(
     )
     with torch.autocast(logits.device.type, enabled=False):
         gathered = match_probabilities(logits, counted.columns(), word_start=counted.word_start)
-        check_finite_rows(gathered.match_probs, mask)
+        check_finite_rows(gathered.of_rows(), mask)
         return expected_result(gathered, counted, mask, options)
 
 

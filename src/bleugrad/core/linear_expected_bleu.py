@@ -77,5 +77,5 @@ def linear_expected_bleu(
     )
     with torch.autocast(hidden.device.type, enabled=False):
         gathered = linear_match_probabilities(hidden, weight, bias, counted.columns(), word_start=counted.word_start)
-        check_finite_rows(gathered.match_probs, mask, "hidden @ weight.T")
+        check_finite_rows(gathered.of_rows(), mask, "hidden @ weight.T")
         return expected_result(gathered, counted, mask, options)

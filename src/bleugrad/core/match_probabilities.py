@@ -31,6 +31,13 @@ class Gathered(NamedTuple):
     target_log_probs: Tensor
     opening: Tensor
 
+    def of_rows(self) -> Tensor:
+        """A number made of each row, (B, T); 0 where nothing was asked for that depends on the rows."""
+        for found in (self.match_probs, self.opening[..., None], self.target_log_probs[..., None]):
+            if found.numel():
+                return found[..., 0]
+        return self.match_probs.sum(-1)
+
 
 def match_probabilities(
     logits: Tensor, ids: Tensor, targets: Tensor | None = None, word_start: Tensor | None = None

@@ -101,7 +101,7 @@ class ExpectedLossBase(nn.Module):
         return targets.counted.columns(), labels, targets.counted.word_start
 
     def _loss(self, gathered: Gathered, targets: Targets, name: str = "logits") -> Tensor:
-        check_finite_rows(gathered.match_probs, targets.mask, name)
+        check_finite_rows(gathered.of_rows(), targets.mask, name)
         statistics = expected_statistics(gathered, targets.counted, targets.mask, self.options)
         loss = 1 - score_expectation(statistics, targets.counted.units, self.options, self.pool).value
         counted = targets.mask.any(1)

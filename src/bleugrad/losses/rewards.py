@@ -70,10 +70,10 @@ def reward_samples(tokens: Tensor, valid: Tensor, references: References, option
 
     O(B S N (T + L) log(T + L)) time.
     """
-    batch, samples, steps = tokens.shape
+    batch, samples, _ = tokens.shape
     valid = valid.expand_as(tokens)
     kept = before_eos(tokens, valid, options.eos_id)
-    closed, lengths = close_up(torch.where(kept, tokens, 0).view(-1, steps), kept.reshape(-1, steps))
+    closed, lengths = close_up(torch.where(kept, tokens, 0).flatten(0, 1), kept.flatten(0, 1))
     folded = References(references.ids.repeat_interleave(samples, 0), references.lengths.repeat_interleave(samples, 0))
     matches = clipped_matches(closed, lengths, folded, options.max_order)
     kind = widest_float(tokens.device)

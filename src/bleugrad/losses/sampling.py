@@ -117,7 +117,7 @@ class SampledLossBase(nn.Module):
             ignore_index=self.ignore_index,
         )
         rows = softmax_rows(logits)
-        check_finite_rows(rows, targets.mask)
+        check_finite_rows(rows[..., 0], targets.mask)
         return targets, rows
 
     def _draw(self, rows: Tensor) -> Tensor:
