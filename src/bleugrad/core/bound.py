@@ -21,6 +21,14 @@ BLOCK_ELEMENTS = 2**18
 """How many numbers one working tensor of a block of n-grams may hold: what stays in a CPU core's cache."""
 
 
+TIE = 1e-5
+"""c / (1 + z) this close to 1 counts as 1, where min(1, .) has two slopes and the one in z is taken.
+
+Rows that are nearly equal meet c = 1 + z up to rounding, and the gradient must not depend on that. Equal to TIE in
+native/bound.c.
+"""
+
+
 def bound_matches(
     unit_probs: Tensor, patterns: Patterns, survival: Tensor | None = None, boundary: Tensor | None = None
 ) -> Tensor:
@@ -151,10 +159,10 @@ def _other_windows(windows: Tensor, survival: Tensor | None) -> Tensor:
 
 
 def _clipped_share(others: Tensor, clips: Tensor) -> tuple[Tensor, Tensor]:
-    """min(1, c / (1 + z)) and its derivative in z."""
+    """min(1, c / (1 + z)) and its derivative in z, see ``TIE``."""
     inverse = 1 / (1 + others)
     ratio = clips * inverse
-    return ratio.clamp(max=1), torch.where(ratio <= 1, -ratio * inverse, 0)
+    return ratio.clamp(max=1), torch.where(ratio <= 1 + TIE, -ratio * inverse, 0)
 
 
 def _after(values: Tensor) -> Tensor:
