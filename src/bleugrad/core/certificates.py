@@ -17,9 +17,14 @@ e_n = E[O_n]. What holds then, for every w:
 
 * Upper: E[BP O_n-precision] <= E[BP; W < w] + max_{l >= w} (BP(l) / (M_n(l) + s)) (e_n + s P(W >= w)), a precision
   being at most 1, and Hoelder over the orders.
-* Lower, one reference: E[BLEU] >= (e_h + s P(W > 0)) min_l (BP(l) / prod_n (M_n(l) + s) ^ w_n), l > 0 of positive
-  probability; with s = 0, l >= h.
+* Lower, one reference, for every set A of lengths: E[BLEU] >= E[BLEU; W in A] >= min_{l in A} f(l) E[O_h + s; W in A]
+  with f(l) = BP(l) / prod_n (M_n(l) + s) ^ w_n, and E[O_h + s; W in A] >= e_h + s - E[m(W) + s; W not in A], m(l) the
+  most matches of l words. The best set is one of those with f above some threshold. A length of little probability
+  costs little to leave out, so rounding errors of the probabilities matter as little as they are.
 * Lower, s > 0: as above, with the expectations of log BP and log(M_n + s), given W > 0.
+
+Rounding is on the safe side: both ends are moved outward by more than the rounding errors of all that leads to them,
+see :func:`_outward`, and the upper end is at most 1.
 """
 
 import math
@@ -45,8 +50,28 @@ def certified_interval(
     if new_matches is None:
         new_matches = statistics.windows.exact_matches(statistics.patterns)
     if statistics.windows.opening is not None:
-        return _interval_of_words(new_matches.sum(0), statistics, references, options)
-    return _interval_by_length(new_matches, statistics, references, options)
+        lower, upper = _interval_of_words(new_matches.sum(0), statistics, references, options)
+    else:
+        lower, upper = _interval_by_length(new_matches, statistics, references, options)
+    return _outward(lower, upper, new_matches.shape[0], statistics.lengths.fixed)
+
+
+ROUNDING = 64
+"""How many rounding errors, of one for each position and as many in all, the ends of the interval are moved outward."""
+
+
+def _outward(lower: Tensor | None, upper: Tensor, steps: int, fixed: bool) -> tuple[Tensor | None, Tensor]:
+    """The interval with its ends moved outward by (T + 64) eps of themselves, and by as much of 1 for random lengths.
+
+    Expected matches and factors of the score are sums of products of positive numbers, so their errors are relative.
+    The probability of a random length has factors 1 - p, whose error is that of 1.
+    """
+    info = torch.finfo(upper.dtype)
+    relative = (steps + ROUNDING) * info.eps
+    absolute = info.tiny if fixed else relative
+    if lower is not None:
+        lower = (lower * (1 - relative) - absolute).clamp(min=0)
+    return lower, (upper * (1 + relative) + absolute).clamp(max=1)
 
 
 def _interval_by_length(
@@ -90,7 +115,7 @@ def _interval_of_words(
     upper = _upper_of_words(matches, probs, totals, penalty, options)
     lowers = []
     if not references.several:
-        lowers.append(_chain_bound_of_words(matches, probs, totals, penalty, options))
+        lowers.append(_chain_bound_of_words(matches, most, probs, totals, penalty, options))
     if smoothing > 0:
         alive = probs[:, 1:].sum(1)
         given = probs[:, 1:] / alive.clamp(min=torch.finfo(probs.dtype).tiny)[:, None]
@@ -118,17 +143,17 @@ def _upper_of_words(matches: Tensor, probs: Tensor, totals: Tensor, penalty: Ten
 
 
 def _chain_bound_of_words(
-    matches: Tensor, probs: Tensor, totals: Tensor, penalty: Tensor, options: ScoreOptions
+    matches: Tensor, most: Tensor, probs: Tensor, totals: Tensor, penalty: Tensor, options: ScoreOptions
 ) -> Tensor:
-    """(e_h + s P(W > 0)) min_l (BP(l) / prod_n (M_n(l) + s) ^ w_n), (B,)."""
+    """max over thresholds f of f (e_h + s - E[m(W) + s; f(W) < f]), f(l) = BP(l) / prod_n (M_n(l) + s) ^ w_n, (B,)."""
     highest = max(order for order, weight in enumerate(options.weights) if weight > 0)
     scale = weighted_geometric_mean((totals + options.smoothing).transpose(1, 2), options.weights)
-    least = 1 if options.smoothing > 0 else highest + 1
-    size = torch.arange(probs.shape[1], device=probs.device)
-    used = (size >= least) & (probs > 0) & (scale > 0)
-    worth = torch.where(used, penalty / torch.where(scale > 0, scale, 1), torch.inf)
-    worst = torch.where(used.any(1), worth.amin(1), 0)
-    return worst * (matches[:, highest] + options.smoothing * probs[:, 1:].sum(1))
+    worth, order = torch.where(scale > 0, penalty / torch.where(scale > 0, scale, 1), 0).sort(1, descending=True)
+    possible = torch.minimum(totals[:, highest], most[:, highest, None]) + options.smoothing
+    cost = (probs * possible).gather(1, order)
+    left_out = cost.flip(1).cumsum(1).flip(1) - cost
+    whole = matches[:, highest] + options.smoothing * probs.sum(1)
+    return (worth * (whole[:, None] - left_out)).amax(1).clamp(min=0)
 
 
 def _joint_geometric_mean(
