@@ -35,6 +35,15 @@ def realistic(kind, eos_id):
     return logits, references
 
 
+def assert_outward(rough, fine, margin=1e-5):
+    """The float32 interval holds the float64 one, and is wider by little."""
+    assert rough.lower.dtype == rough.upper.dtype == torch.float32
+    assert (rough.lower.double() <= fine.lower).all()
+    assert (rough.upper.double() >= fine.upper).all()
+    for a, b in ((rough.lower, fine.lower), (rough.upper, fine.upper)):
+        torch.testing.assert_close(a.double(), b, rtol=margin, atol=margin)
+
+
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("eos_id", [None, 0])
 @pytest.mark.parametrize("kind", ["flat", "peaked"])
@@ -46,7 +55,8 @@ def test_float32_agrees_with_float64(seed, method, eos_id, kind, smoothing, leve
     options = {"method": method, "eos_id": eos_id, "smoothing": smoothing, "level": level}
     single, double = logits.clone().requires_grad_(), logits.double().requires_grad_()
     rough, fine = (bleugrad.expected_bleu(x, references, **options) for x in (single, double))
-    for field in (*FIELDS, "lower", "upper"):
+    assert_outward(rough, fine)
+    for field in FIELDS:
         a, b = getattr(rough, field), getattr(fine, field)
         assert a.dtype == torch.float32
         assert b.dtype == torch.float64

@@ -109,15 +109,16 @@ def check_logits(logits: object) -> Tensor:
     return found
 
 
-def check_mask(mask: Tensor | None, batch: int, steps: int) -> None:
-    """Raise unless ``mask`` is None or a (B, T) bool tensor."""
+def check_mask(mask: Tensor | None, batch: int, steps: int, device: torch.device) -> Tensor | None:
+    """Return ``mask``, on the device, if it is None or a (B, T) bool tensor."""
     if mask is None:
-        return
+        return None
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
         found = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
         raise TypeError(f"mask is {found}; expected a bool tensor, True where a position counts")
     if mask.shape != (batch, steps):
         raise ValueError(f"mask has shape {tuple(mask.shape)}; expected {(batch, steps)}, as the logits' (B, T)")
+    return mask.to(device)
 
 
 def check_eos(eos_id: object, vocabulary: int) -> int | None:

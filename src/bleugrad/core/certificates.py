@@ -50,25 +50,25 @@ def certified_interval(
     if new_matches is None:
         new_matches = statistics.windows.exact_matches(statistics.patterns)
     if statistics.windows.opening is not None:
-        lower, upper = _interval_of_words(new_matches.sum(0), statistics, references, options)
+        lower, upper = _interval_of_words(new_matches.sum(0), _slack(new_matches), statistics, references, options)
     else:
         lower, upper = _interval_by_length(new_matches, statistics, references, options)
-    return _outward(lower, upper, new_matches.shape[0], statistics.lengths.fixed)
+    return _outward(lower, upper, _slack(new_matches), statistics.windows.ending is not None)
 
 
-ROUNDING = 64
-"""How many rounding errors, of one for each position and as many in all, the ends of the interval are moved outward."""
+def _slack(new_matches: Tensor) -> float:
+    """A bound of rounding errors: one for each position, and 32 for the rest, several times what was measured."""
+    return (new_matches.shape[0] + 32) * torch.finfo(new_matches.dtype).eps
 
 
-def _outward(lower: Tensor | None, upper: Tensor, steps: int, fixed: bool) -> tuple[Tensor | None, Tensor]:
-    """The interval with its ends moved outward by (T + 64) eps of themselves, and by as much of 1 for random lengths.
+def _outward(lower: Tensor | None, upper: Tensor, slack: float, random_length: bool) -> tuple[Tensor | None, Tensor]:
+    """The interval with its ends moved outward by rounding errors.
 
-    Expected matches and factors of the score are sums of products of positive numbers, so their errors are relative.
-    The probability of a random length has factors 1 - p, whose error is that of 1.
+    Expected matches and factors of the score are sums of products of positive numbers, so their errors are relative. A
+    random length survives a position with probability 1 - p, whose error is that of 1.
     """
     info = torch.finfo(upper.dtype)
-    relative = (steps + ROUNDING) * info.eps
-    absolute = info.tiny if fixed else relative
+    relative, absolute = slack, slack if random_length else info.tiny / info.eps  # what sums may lose to underflow
     if lower is not None:
         lower = (lower * (1 - relative) - absolute).clamp(min=0)
     return lower, (upper * (1 + relative) + absolute).clamp(max=1)
@@ -104,18 +104,20 @@ def matches_by_length(new_matches: Tensor, ending: Stopping | None) -> Tensor:
 
 
 def _interval_of_words(
-    matches: Tensor, statistics: ExpectedStatistics, references: References, options: ScoreOptions
+    matches: Tensor, slack: float, statistics: ExpectedStatistics, references: References, options: ScoreOptions
 ) -> tuple[Tensor | None, Tensor]:
+    """With ``slack``, the rounding error of sums of probabilities, added to them on the safe side."""
     lengths, smoothing = statistics.lengths, options.smoothing
     weights = matches.new_tensor(options.weights)
     probs = lengths.probs.clamp(min=0)
     totals = lengths.ngram_totals(len(options.weights))
     penalty = penalty_by_length(lengths, references)
     most = torch.minimum(totals.amax(2), statistics.patterns.clips.sum(2).to(totals.dtype))
-    upper = _upper_of_words(matches, probs, totals, penalty, options)
+    unsure = slack if statistics.windows.ending is not None else slack * (lengths.support > 0)  # P(W < 0) is 0
+    upper = _upper_of_words(matches, probs, totals, penalty, options, unsure)
     lowers = []
     if not references.several:
-        lowers.append(_chain_bound_of_words(matches, most, probs, totals, penalty, options))
+        lowers.append(_chain_bound_of_words(matches, most, probs, totals, penalty, options, slack))
     if smoothing > 0:
         alive = probs[:, 1:].sum(1)
         given = probs[:, 1:] / alive.clamp(min=torch.finfo(probs.dtype).tiny)[:, None]
@@ -130,20 +132,22 @@ def _interval_of_words(
     return torch.stack(lowers).amax(0) if lowers else None, upper
 
 
-def _upper_of_words(matches: Tensor, probs: Tensor, totals: Tensor, penalty: Tensor, options: ScoreOptions) -> Tensor:
+def _upper_of_words(
+    matches: Tensor, probs: Tensor, totals: Tensor, penalty: Tensor, options: ScoreOptions, slack: Tensor | float
+) -> Tensor:
     """prod_n (min_w (E[BP; W < w] + max_{l >= w} (BP / (M_n + s)) (e_n + s P(W >= w)))) ^ w_n, (B,)."""
     smoothing = options.smoothing
     possible = totals + smoothing > 0
     worth = torch.where(possible, penalty[:, None] / torch.where(possible, totals + smoothing, 1), 0)
     best = worth.flip(2).cummax(2).values.flip(2)
-    below = (probs * penalty).cumsum(1) - probs * penalty
+    below = (probs * penalty).cumsum(1) - probs * penalty + slack
     above = probs.flip(1).cumsum(1).flip(1)
     bounds = below[:, None] + best * (matches[..., None] + smoothing * above[:, None])
     return weighted_geometric_mean(bounds.amin(2), options.weights)
 
 
 def _chain_bound_of_words(
-    matches: Tensor, most: Tensor, probs: Tensor, totals: Tensor, penalty: Tensor, options: ScoreOptions
+    matches: Tensor, most: Tensor, probs: Tensor, totals: Tensor, penalty: Tensor, options: ScoreOptions, slack: float
 ) -> Tensor:
     """max over thresholds f of f (e_h + s - E[m(W) + s; f(W) < f]), f(l) = BP(l) / prod_n (M_n(l) + s) ^ w_n, (B,)."""
     highest = max(order for order, weight in enumerate(options.weights) if weight > 0)
@@ -151,7 +155,7 @@ def _chain_bound_of_words(
     worth, order = torch.where(scale > 0, penalty / torch.where(scale > 0, scale, 1), 0).sort(1, descending=True)
     possible = torch.minimum(totals[:, highest], most[:, highest, None]) + options.smoothing
     cost = (probs * possible).gather(1, order)
-    left_out = cost.flip(1).cumsum(1).flip(1) - cost
+    left_out = cost.flip(1).cumsum(1).flip(1) - cost + slack * possible.amax(1, keepdim=True)
     whole = matches[:, highest] + options.smoothing * probs.sum(1)
     return (worth * (whole[:, None] - left_out)).amax(1).clamp(min=0)
 

@@ -82,7 +82,7 @@ def expected_bleu(
     """
     check_logits(logits)
     batch, steps, vocabulary = logits.shape
-    check_mask(mask, batch, steps)
+    mask = check_mask(mask, batch, steps, logits.device)
     options = ScoreOptions.checked(method, max_order, weights, smoothing, level)
     counted = count_references(
         references,

@@ -63,7 +63,7 @@ def linear_expected_bleu(
     check_projection(hidden, weight, bias)
     batch, steps, _ = hidden.shape
     vocabulary = weight.shape[0]
-    check_mask(mask, batch, steps)
+    mask = check_mask(mask, batch, steps, hidden.device)
     options = ScoreOptions.checked(method, max_order, weights, smoothing, level)
     counted = count_references(
         references,

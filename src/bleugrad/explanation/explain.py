@@ -71,7 +71,7 @@ def explain(
 
     columns = counted.columns()
     gathered = match_probabilities(rows[None], columns, word_start=counted.word_start)
-    check_finite_rows(gathered.match_probs, None)
+    check_finite_rows(gathered.of_rows(), None)
     statistics = expected_statistics(gathered, counted, None, options)
     exact, exact_gradient = _score(rows, counted, options, "exact")
     bound, bound_gradient = _score(rows, counted, options, "bound")
@@ -119,7 +119,7 @@ def _counted_rows(
     """The logits of the positions that count, and their labels."""
     rows = check_floating("logits", logits, "(T, V)", 2).detach().to("cpu", torch.float64)
     if mask is not None:
-        check_mask(mask[None] if isinstance(mask, Tensor) else mask, 1, rows.shape[0])
+        check_mask(mask[None] if isinstance(mask, Tensor) else mask, 1, rows.shape[0], rows.device)
         rows = rows[mask.cpu()]
         if labels is not None:
             labels = tuple(label for label, counts in zip(labels, mask.tolist(), strict=True) if counts)

@@ -42,7 +42,7 @@ def prepare_targets(
 
     A sentence of which no position counts is left out, with its references.
     """
-    check_mask(mask, batch, steps)
+    mask = check_mask(mask, batch, steps, device)
     labelled = None
     if labels is None:
         if references is None:
