@@ -1,4 +1,9 @@
-"""How corpus-level statistics are summed over the processes that hold parts of a batch."""
+"""How corpus-level statistics are summed over the processes that hold parts of a batch.
+
+The collectives of a step must be the same on all processes, forward and backward, whatever data each of them holds. A
+branch that leads to different collectives is taken by a number that all of them have agreed on, see
+:meth:`Pool.largest`.
+"""
 
 import torch
 import torch.distributed as dist
@@ -9,8 +14,12 @@ class Pool:
     """One process holds the whole batch, so there is nothing to pool."""
 
     def sum(self, values: Tensor) -> Tensor:
-        """Sum over processes, differentiably."""
+        """Sum over processes, differentiable unless of integers."""
         return values
+
+    def largest(self, number: int, device: torch.device) -> int:
+        """The largest number of any process."""
+        return number
 
     def stack(self, row: Tensor) -> Tensor:
         """The rows (S,) of all processes as (P, longest S), zeros after the shorter ones, differentiably."""
@@ -34,16 +43,25 @@ class ProcessPool(Pool):
         self.group = group
 
     def sum(self, values: Tensor) -> Tensor:
-        """Sum over processes, differentiably."""
+        """Sum over processes, differentiable unless of integers.
+
+        It is part of the graph even where nothing before it is, so that every process sums in its backward pass.
+        """
+        if torch.is_grad_enabled() and values.is_floating_point() and not values.requires_grad:
+            values = values.detach().requires_grad_()
         summed: Tensor = _AllReduce.apply(values, self.group)  # type: ignore[no-untyped-call]
         return summed
 
+    def largest(self, number: int, device: torch.device) -> int:
+        """The largest number of any process."""
+        found = torch.tensor(number, device=device)
+        dist.all_reduce(found, dist.ReduceOp.MAX, group=self.group)
+        return int(found)
+
     def stack(self, row: Tensor) -> Tensor:
         """The rows (S,) of all processes as (P, longest S), zeros after the shorter ones, differentiably."""
-        size = torch.tensor(row.shape[0], device=row.device)
-        dist.all_reduce(size, dist.ReduceOp.MAX, group=self.group)
         rank, processes = dist.get_rank(self.group), dist.get_world_size(self.group)
-        padded = torch.nn.functional.pad(row, (0, int(size) - row.shape[0]))
+        padded = torch.nn.functional.pad(row, (0, self.largest(row.shape[0], row.device) - row.shape[0]))
         own = torch.zeros(processes, 1, dtype=row.dtype, device=row.device)
         own[rank] = 1
         return self.sum(own * padded)

@@ -137,3 +137,25 @@ def test_exceeds_the_truth_somewhere_when_words_repeat():
         exceeded += (surrogate > exact * 1.001 + 1e-6).any(0).numpy()
     assert (exceeded >= 0.05 * len(cases)).all()
     assert (exceeded <= 0.9 * len(cases)).all()
+
+
+@pytest.mark.parametrize("kernels", ["1", "0"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("options", [{}, {"word_start": torch.ones(3, dtype=torch.bool)}, {"eos_id": 2}])
+def test_rows_equal_up_to_rounding_have_one_gradient(rng, monkeypatch, kernels, dtype, options):
+    """`a a` and p(a) = 1/2 at three positions: c = 1 + z, where min(1, c / (1 + z)) has two slopes.
+
+    The gradient is the slope towards more matches, the same for rows that differ by rounding, with and without kernels.
+    """
+    monkeypatch.setenv("BLEUGRAD_KERNELS", kernels)
+    even = torch.tensor([0.0, 0.0, -1e4], dtype=torch.float64).expand(1, 3, 3)
+
+    def bound(logits):
+        return bleugrad.expected_bleu(logits, [[0, 0]], method="bound", max_order=1, **options).matches.sum()
+
+    toward, step = torch.tensor([1.0, 0, 0], dtype=torch.float64), 1e-4  # beyond the tie, within the second order
+    slope = ((bound(even + 2 * step * toward) - bound(even + step * toward)) / step).item()
+    for noise in (0.0, 1e-7, 1e-7, 1e-7, 1e-7):
+        logits = (even + noise * torch.from_numpy(rng.normal(size=even.shape))).to(dtype).requires_grad_()
+        (gradient,) = torch.autograd.grad(bound(logits), logits)
+        assert gradient[..., 0].sum().item() == pytest.approx(slope, abs=1e-3)

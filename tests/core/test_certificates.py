@@ -1,5 +1,6 @@
 """[lower, upper] holds the true E[sentence BLEU] in every case, and is as tight as MATH section 4 says."""
 
+import itertools
 import math
 
 import numpy as np
@@ -134,3 +135,52 @@ def test_empty_hypotheses_and_references_are_certified(smoothing):
     truth = [0.0, 1.0 if smoothing > 0 else 0.0]
     assert_near(result.lower, truth, SLACK)
     assert_near(result.upper, truth, SLACK)
+
+
+def extreme_batches(rng):
+    """float32 batches: flat to one-hot rows, sure and rare ends, few and many words; a name, and what is passed."""
+    for scale, favour, end in itertools.product((0.1, 3.0, 30.0), (0.0, 15.0), (None, -20.0, 5.0, 17.0)):
+        steps, vocabulary = int(rng.choice([1, 4, 25])), int(rng.choice([3, 20]))
+        references = torch.from_numpy(rng.integers(1, vocabulary, size=(2, steps)))
+        logits = torch.from_numpy(rng.normal(size=(2, steps, vocabulary)) * scale).float()
+        logits.scatter_add_(2, references[..., None], torch.full((2, steps, 1), favour))
+        if end is not None:
+            logits[..., 0] += end
+        for share in (None, 0.2, 1.0):
+            opens = None if share is None else torch.from_numpy(rng.random(vocabulary) < share)
+            yield logits, references, {"eos_id": None if end is None else 0, "word_start": opens}
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 1e-6, 1.0])
+@pytest.mark.parametrize("kernels", ["1", "0"])
+def test_the_float32_interval_holds_the_float64_one(rng, monkeypatch, kernels, smoothing):
+    monkeypatch.setenv("BLEUGRAD_KERNELS", kernels)
+    for logits, references, options in extreme_batches(rng):
+        rough, fine = (
+            bleugrad.expected_bleu(x, references, smoothing=smoothing, **options) for x in (logits, logits.double())
+        )
+        assert (rough.lower.double() <= fine.lower).all()
+        some = fine.matches.amin(1) if smoothing == 0 else 1.0  # E[BLEU] <= P(O_n > 0) <= E[O_n], which may underflow
+        assert (rough.upper.double() >= fine.upper.clamp(max=some)).all()
+        assert (rough.upper <= 1).all()
+        assert (rough.lower >= 0).all()
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 1.0])
+@pytest.mark.parametrize("kernels", ["1", "0"])
+@pytest.mark.parametrize("eos_id", [None, 0])
+def test_lower_in_words_is_that_of_tokens_where_every_token_is_a_word(rng, monkeypatch, kernels, eos_id, smoothing):
+    """The probability of any other number of words is a rounding error, and so is its effect."""
+    monkeypatch.setenv("BLEUGRAD_KERNELS", kernels)
+    references = torch.from_numpy(rng.integers(1, 9, size=(3, 12)))
+    logits = (
+        torch.from_numpy(rng.normal(size=(3, 12, 9)))
+        .float()
+        .scatter_add_(2, references[..., None], torch.full((3, 12, 1), 5.0))
+    )
+    logits[..., 0] -= 12
+    options = {"smoothing": smoothing, "eos_id": eos_id}
+    tokens = bleugrad.expected_bleu(logits, references, **options)
+    words = bleugrad.expected_bleu(logits, references, word_start=torch.ones(9, dtype=torch.bool), **options)
+    assert (tokens.lower > 0.05).all()
+    torch.testing.assert_close(words.lower, tokens.lower, rtol=1e-2, atol=0)

@@ -1,6 +1,7 @@
 """Long references: no (R, R) table may be built. Peak memory is measured in a child process."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -60,14 +61,31 @@ answer = result.matches.tolist()
 
 @pytest.mark.parametrize("vocabulary", [VOCABULARY, 2])
 def test_statistics_of_a_long_reference_for_a_short_hypothesis(vocabulary):
-    """T = 6 uniform rows: clips of up to two thousand never bind over two words, so E[O_n] = sum of Q."""
+    """T = 6 uniform rows: the count of a word is binomial, and longer n-grams hardly ever occur twice.
+
+    Over two words clips never bind: every n-gram matches, whatever the rows are.
+    """
     answer, growth = run_child(f"""
 logits = torch.zeros(BATCH, 6, {vocabulary}, requires_grad=True)
 result = bleugrad.expected_bleu(logits, draw({vocabulary}, BATCH, LENGTH))
 result.value.backward()
-assert logits.grad.isfinite().all()
-answer = result.matches.tolist()
+answer = [result.matches.tolist(), logits.grad.abs().max().item(), logits.grad.sum(-1).abs().max().item()]
 """)
-    if vocabulary == 2:
-        np.testing.assert_allclose(answer, [[6, 5, 4, 3]] * BATCH, rtol=1e-5)
+    matches, largest, shift = answer
+    references = np.random.default_rng(7).integers(0, vocabulary, size=(BATCH, LENGTH)).tolist()
+    np.testing.assert_allclose(matches, [uniform_matches(r, vocabulary) for r in references], rtol=2e-5)
+    assert shift < 1e-7  # of all logits of a row
+    assert (largest < 1e-8) == (vocabulary == 2)
     assert growth < LIMIT
+
+
+def uniform_matches(reference, vocabulary, steps=6):
+    """E[O_n] of uniform rows: from binomial counts for words, from expected counts for longer n-grams."""
+    if vocabulary == 2:
+        return [steps - n for n in range(4)]
+    share = 1 / vocabulary
+    at_least = np.cumsum([math.comb(steps, k) * share**k * (1 - share) ** (steps - k) for k in range(steps, 0, -1)])[
+        ::-1
+    ]
+    words = sum(at_least[:clip].sum() for clip in counting.clip_counts([reference], 1).values())
+    return [words, *((steps - n + 1) * len(counting.clip_counts([reference], n)) * share**n for n in (2, 3, 4))]

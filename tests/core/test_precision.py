@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import bleugrad
+from tests.oracles import counting
 
 BATCH, STEPS, VOCABULARY = 4, 20, 200
 # float32 has 6e-8; twenty positions and products of four probabilities may lose two digits of it, not more
@@ -34,6 +35,15 @@ def realistic(kind, eos_id):
     return logits, references
 
 
+def assert_outward(rough, fine, margin=1e-5):
+    """The float32 interval holds the float64 one, and is wider by little."""
+    assert rough.lower.dtype == rough.upper.dtype == torch.float32
+    assert (rough.lower.double() <= fine.lower).all()
+    assert (rough.upper.double() >= fine.upper).all()
+    for a, b in ((rough.lower, fine.lower), (rough.upper, fine.upper)):
+        torch.testing.assert_close(a.double(), b, rtol=margin, atol=margin)
+
+
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("eos_id", [None, 0])
 @pytest.mark.parametrize("kind", ["flat", "peaked"])
@@ -45,7 +55,8 @@ def test_float32_agrees_with_float64(seed, method, eos_id, kind, smoothing, leve
     options = {"method": method, "eos_id": eos_id, "smoothing": smoothing, "level": level}
     single, double = logits.clone().requires_grad_(), logits.double().requires_grad_()
     rough, fine = (bleugrad.expected_bleu(x, references, **options) for x in (single, double))
-    for field in (*FIELDS, "lower", "upper"):
+    assert_outward(rough, fine)
+    for field in FIELDS:
         a, b = getattr(rough, field), getattr(fine, field)
         assert a.dtype == torch.float32
         assert b.dtype == torch.float64
@@ -93,14 +104,24 @@ def test_autocast_does_not_reach_the_computation(seed, method, eos_id, dtype):
     assert torch.equal(inside.grad, outside.grad)
 
 
-def test_bleu_is_float64_whatever_the_default_dtype():
-    torch.set_default_dtype(torch.float16)
-    try:
-        result = bleugrad.bleu([[0, 1, 2, 3, 4, 5]], [[0, 1, 2, 3, 5, 4]])
-    finally:
-        torch.set_default_dtype(torch.float32)
+@pytest.fixture(params=[torch.float16, torch.bfloat16, torch.float64], ids=str)
+def default_dtype(request):
+    torch.set_default_dtype(request.param)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize("words", [2, 1000])
+@pytest.mark.parametrize("length", [60, 300, 3000])
+def test_bleu_counts_exactly_whatever_the_default_dtype(rng, default_dtype, length, words):
+    """Shares of a half, a third, ... are summed; 60 tokens are counted by the matrices, the others by sorting."""
+    pairs = rng.integers(0, words, size=(2, 2, length)).tolist()
+    pairs[0][0] = pairs[1][0]  # equal: every n-gram matches
+    result = bleugrad.bleu(*pairs)
+    assert result.matches.tolist() == [counting.statistics(h, [r], 4)[0] for h, r in zip(*pairs, strict=True)]
+    assert result.matches[0].tolist() == [length - n for n in range(4)]
     assert result.value.dtype == torch.float64
-    assert result.value.item() == pytest.approx((3 / 5 * 2 / 4 * 1 / 3) ** 0.25, abs=1e-15)
+    assert result.value[0] == 1
 
 
 @pytest.mark.parametrize("stop", [1e-9, 1e-4, 0.5, 1 - 1e-4, 1 - 1e-9])

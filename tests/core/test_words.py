@@ -1,6 +1,7 @@
 """Words of several tokens: every expectation against enumeration, and all that holds for tokens holds for words."""
 
 import importlib
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -21,6 +22,7 @@ from tests.core.cases import (
     one_hot_logits,
 )
 from tests.core.test_operators import Recorder
+from tests.core.test_precision import assert_outward
 from tests.oracles import words as oracle
 from tests.oracles.counting import combine, corpus_bleu, sentence_bleu
 from tests.oracles.enumeration import pooled_brevity_penalty
@@ -139,6 +141,26 @@ def test_the_word_after_decides(rng):
     at_start = probs[0, 0] * probs[1, 1] * (1 - probs[2, 1])
     at_end = probs[1, 0] * probs[2, 1]
     assert_near(result.matches, [[at_start + at_end]], 1e-15)  # they exclude each other
+
+
+@pytest.mark.parametrize("steps", [2, 30, 400])
+@pytest.mark.parametrize("opens", [1e-17, 1e-9])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("kernels", ["1", "0"])
+def test_totals_of_nearly_impossible_words_have_full_precision(monkeypatch, kernels, dtype, opens, steps):
+    """Tokens open a word with probability `opens`: E[M_n] = opens^(n-1) * binomial(T - 1, n - 1) to first order.
+
+    Without smoothing a precision is the ratio of two such numbers, and 1/3 for two tokens: that of token 0 at the start.
+    """
+    monkeypatch.setenv("BLEUGRAD_KERNELS", kernels)
+    logits = torch.zeros(1, steps, 4, dtype=dtype)
+    logits[..., 3] = math.log(3 * opens / (1 - opens))
+    options = {"word_start": torch.arange(4) == 3, "smoothing": 0.0, "max_order": 3, "weights": [0, 1, 0]}
+    result = bleugrad.expected_bleu(logits, [[0, 3]], **options)
+    totals = [opens**n * math.comb(steps - 1, n) for n in (1, 2)]
+    assert result.totals[0, 1:].tolist() == pytest.approx(totals, rel=1e-5, abs=0)
+    if steps == 2:
+        assert result.precisions[1].item() == pytest.approx(1 / 3, rel=1e-5)
 
 
 @pytest.mark.parametrize("eos_id", [None, 0])
@@ -405,7 +427,8 @@ def test_float32_agrees_with_float64(seed, method, eos_id, peaked):
     rough, fine = (
         bleugrad.expected_bleu(x, references, method=method, eos_id=eos_id, word_start=starts) for x in (single, double)
     )
-    for field in ("value", "matches", "totals", "brevity_penalty", "hypothesis_lengths", "lower", "upper"):
+    assert_outward(rough, fine, 2e-5)
+    for field in ("value", "matches", "totals", "brevity_penalty", "hypothesis_lengths"):
         a, b = getattr(rough, field), getattr(fine, field)
         assert a.dtype == torch.float32
         torch.testing.assert_close(a.double(), b, rtol=1e-5, atol=0, msg=lambda m, field=field: f"{field}: {m}")

@@ -173,6 +173,14 @@ def test_not_a_number_matters_only_where_it_counts():
             assert leaf.grad.isfinite().all()
 
 
+@pytest.mark.parametrize("options", [{"word_start": torch.arange(V) > 1}, {"eos_id": 0}, {"cross_entropy_weight": 1.0}])
+def test_not_a_number_is_refused_beside_empty_references(options):
+    broken = LOGITS.clone()
+    broken[0, 2, 3] = torch.nan
+    with pytest.raises(ValueError, match="logits holds NaN.*sentence 0, position 2"):
+        ExpectedBLEULoss(**options)(broken, LABELS, references=[[]] * len(LABELS))
+
+
 def test_references_and_mask_are_keyword_only():
     with pytest.raises(TypeError):
         ExpectedBLEULoss()(LOGITS, LABELS, REFERENCES)

@@ -205,6 +205,18 @@ def test_nothing_that_counts_is_a_loss_of_zero(build):
 
 
 @every_loss
+@pytest.mark.parametrize("eos_id", [None, 0])
+@pytest.mark.parametrize("batch", [0, 2])
+def test_no_positions_at_all_are_a_loss_of_zero(build, eos_id, batch):
+    logits, labels = torch.zeros(batch, 0, 11, requires_grad=True), torch.zeros(batch, 0, dtype=torch.long)
+    for references in (None, torch.ones(batch, 3, dtype=torch.long)):
+        loss = build(generator=0, eos_id=eos_id, reduction="none")
+        value, gradient = value_and_gradient(loss, logits, labels, references=references)
+        assert value.tolist() == [0] * batch
+        assert gradient.shape == logits.shape
+
+
+@every_loss
 def test_a_sentence_of_which_nothing_counts_is_zero_whatever_its_reference(build):
     logits, labels = example()
     mask = torch.ones_like(labels, dtype=torch.bool)

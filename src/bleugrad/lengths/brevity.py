@@ -42,16 +42,16 @@ def pooled_brevity_penalty(lengths: Lengths, references: References, pool: Pool 
     dtype = lengths.probs.dtype
     if lengths.fixed:
         closest = references.closest_lengths(lengths.support)
-        sums = torch.stack([lengths.support.sum(), closest.sum()]).to(dtype)
-        return brevity_penalties(*(sums if pool is None else pool.sum(sums)))
+        sums = torch.stack([lengths.support.sum(), closest.sum()])
+        return brevity_penalties(*(sums if pool is None else pool.sum(sums)).to(dtype))
     pool, exact = pool or Pool(), widest_float(lengths.probs.device)
     probs = lengths.probs.to(exact)
-    if references.ids.shape[1] == 1:
-        (mass,), wanted = _pooled_sum([probs], pool), pool.sum(references.lengths.sum().to(exact))
+    if pool.largest(references.ids.shape[1], probs.device) == 1:
+        (mass,), wanted = _pooled_sum([probs], pool), pool.sum(references.lengths.sum()).to(exact)
     else:
         closest = references.closest_lengths(lengths.support)
         mass, weighted = _pooled_sum([probs, probs * closest], pool)
-        least, most = pool.sum(torch.stack([closest.amin(1).sum(), closest.amax(1).sum()]).to(exact))
+        least, most = pool.sum(torch.stack([closest.amin(1).sum(), closest.amax(1).sum()])).to(exact)
         wanted = (weighted / torch.where(mass.abs() > torch.finfo(exact).eps, mass, 1)).clamp(least, most)
     total = torch.arange(mass.shape[0], device=mass.device, dtype=exact)
     return torch.dot(mass, brevity_penalties(total, wanted)).to(dtype)

@@ -266,7 +266,7 @@ def _check_given_mask(mask: object, tokens: Tensor) -> Tensor:
         raise TypeError(f"mask is {found}; expected a bool tensor, True where a token counts")
     if mask.shape != tokens.shape:
         raise ValueError(f"mask has shape {tuple(mask.shape)}; expected that of tokens, {tuple(tokens.shape)}")
-    return mask
+    return mask.to(tokens.device)
 
 
 def _check_generator(generator: object) -> tuple[int | None, torch.Generator | None]:

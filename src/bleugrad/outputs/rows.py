@@ -43,10 +43,12 @@ class RowOutput(Output):
                 raise TypeError("labels is None; expected (B, T) token ids, since cross_entropy_weight is above 0")
             labels = targets.labels[..., None]
         probs = self.token_probabilities(targets.columns, labels, targets.word_start)
-        if not torch.compiler.is_compiling() and probs.match_probs.numel():
-            bad = probs.match_probs.detach()[..., 0].isnan()
-            if (bad := bad if targets.mask is None else bad & targets.mask).any():
-                raise_broken_row(bad, self.name)
+        for found in (probs.match_probs, probs.opening[..., None], probs.target_log_probs):
+            if found.numel() and not torch.compiler.is_compiling():  # any number made of the rows shows NaN
+                bad = found.detach()[..., 0].isnan()
+                if (bad := bad if targets.mask is None else bad & targets.mask).any():
+                    raise_broken_row(bad, self.name)
+                break
         statistics = row_statistics(probs.match_probs, probs.opening, targets, method)
         return (
             replace(statistics, label_log_probs=probs.target_log_probs.squeeze(-1)) if label_log_probs else statistics

@@ -127,7 +127,7 @@ def clipped_matches(hypotheses: Tensor, lengths: Tensor, references: References,
     steps, columns = hypotheses.shape[1], references.ids.shape[1] * references.ids.shape[2]
     count = count_columns if steps * (steps + columns) <= MATRIX_ELEMENTS else count_sorted
     v_x, v_y = count(hypotheses, lengths, references, max_order)
-    share = torch.minimum(v_x, v_y) / v_x.clamp(min=1)
+    share = torch.minimum(v_x, v_y).to(widest_float(v_x.device)) / v_x.clamp(min=1)
     return share.sum(1).round().long().t()
 
 

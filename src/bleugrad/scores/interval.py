@@ -17,9 +17,14 @@ e_n = E[O_n]. What holds then, for every w:
 
 * Upper: E[BP O_n-precision] <= E[BP; W < w] + max_{l >= w} (BP(l) / (M_n(l) + s)) (e_n + s P(W >= w)), a precision
   being at most 1, and Hoelder over the orders.
-* Lower, one reference: E[BLEU] >= (e_h + s P(W > 0)) min_l (BP(l) / prod_n (M_n(l) + s) ^ w_n), l > 0 of positive
-  probability; with s = 0, l >= h.
+* Lower, one reference, for every set A of lengths: E[BLEU] >= E[BLEU; W in A] >= min_{l in A} f(l) E[O_h + s; W in A]
+  with f(l) = BP(l) / prod_n (M_n(l) + s) ^ w_n, and E[O_h + s; W in A] >= e_h + s - E[m(W) + s; W not in A], m(l) the
+  most matches of l words. The best set is one of those with f above some threshold. A length of little probability
+  costs little to leave out, so rounding errors of the probabilities matter as little as they are.
 * Lower, s > 0: as above, with the expectations of log BP and log(M_n + s), given W > 0.
+
+Rounding is on the safe side: both ends are moved outward by more than the rounding errors of all that leads to them,
+see :func:`_outward`, and the upper end is at most 1.
 """
 
 import math
@@ -40,9 +45,30 @@ def certified_interval(statistics: ExpectedStatistics, score: BLEU) -> tuple[Ten
     """
     if statistics.windows is None:
         return None, None
-    if statistics.windows.opening is not None:
-        return _interval_of_words(statistics, statistics.windows, score)
-    return _interval_by_length(statistics, statistics.windows, score)
+    windows, slack = statistics.windows, _slack(statistics.windows.probs)
+    if windows.opening is not None:
+        lower, upper = _interval_of_words(statistics, windows, score, slack)
+    else:
+        lower, upper = _interval_by_length(statistics, windows, score)
+    return _outward(lower, upper, slack, windows.ending is not None)
+
+
+def _slack(probs: Tensor) -> float:
+    """A bound of rounding errors: one for each position, and 32 for the rest, several times what was measured."""
+    return (probs.shape[0] + 32) * torch.finfo(probs.dtype).eps
+
+
+def _outward(lower: Tensor | None, upper: Tensor, slack: float, random_length: bool) -> tuple[Tensor | None, Tensor]:
+    """The interval with its ends moved outward by rounding errors.
+
+    Expected matches and factors of the score are sums of products of positive numbers, so their errors are relative. A
+    random length survives a position with probability 1 - p, whose error is that of 1.
+    """
+    info = torch.finfo(upper.dtype)
+    relative, absolute = slack, slack if random_length else info.tiny / info.eps  # what sums may lose to underflow
+    if lower is not None:
+        lower = (lower * (1 - relative) - absolute).clamp(min=0)
+    return lower, (upper * (1 + relative) + absolute).clamp(max=1)
 
 
 def _interval_by_length(
@@ -64,8 +90,9 @@ def _interval_by_length(
 
 
 def _interval_of_words(
-    statistics: ExpectedStatistics, windows: UnitWindows, score: BLEU
+    statistics: ExpectedStatistics, windows: UnitWindows, score: BLEU, slack: float
 ) -> tuple[Tensor | None, Tensor]:
+    """With ``slack``, the rounding error of sums of probabilities, added to them on the safe side."""
     lengths, smoothing, references = statistics.lengths, score.smoothing, statistics.references
     matches = windows.exact_matches().sum(0)
     weights = matches.new_tensor(score.weights)
@@ -73,10 +100,11 @@ def _interval_of_words(
     totals = lengths.ngram_totals(len(score.weights))
     penalty = penalty_by_length(lengths, references)
     most = torch.minimum(totals.amax(2), windows.patterns.clips.sum(2).to(totals.dtype))
-    upper = _upper_of_words(matches, probs, totals, penalty, score)
+    unsure = slack if windows.ending is not None else slack * (lengths.support > 0)  # P(W < 0) is 0
+    upper = _upper_of_words(matches, probs, totals, penalty, score, unsure)
     lowers = []
     if not references.several:
-        lowers.append(_chain_bound_of_words(matches, probs, totals, penalty, score))
+        lowers.append(_chain_bound_of_words(matches, most, probs, totals, penalty, score, slack))
     if smoothing > 0:
         alive = probs[:, 1:].sum(1)
         given = probs[:, 1:] / alive.clamp(min=torch.finfo(probs.dtype).tiny)[:, None]
@@ -91,28 +119,32 @@ def _interval_of_words(
     return torch.stack(lowers).amax(0) if lowers else None, upper
 
 
-def _upper_of_words(matches: Tensor, probs: Tensor, totals: Tensor, penalty: Tensor, score: BLEU) -> Tensor:
+def _upper_of_words(
+    matches: Tensor, probs: Tensor, totals: Tensor, penalty: Tensor, score: BLEU, slack: Tensor | float
+) -> Tensor:
     """prod_n (min_w (E[BP; W < w] + max_{l >= w} (BP / (M_n + s)) (e_n + s P(W >= w)))) ^ w_n, (B,)."""
     smoothing = score.smoothing
     possible = totals + smoothing > 0
     worth = torch.where(possible, penalty[:, None] / torch.where(possible, totals + smoothing, 1), 0)
     best = worth.flip(2).cummax(2).values.flip(2)
-    below = (probs * penalty).cumsum(1) - probs * penalty
+    below = (probs * penalty).cumsum(1) - probs * penalty + slack
     above = probs.flip(1).cumsum(1).flip(1)
     bounds = below[:, None] + best * (matches[..., None] + smoothing * above[:, None])
     return weighted_geometric_mean(bounds.amin(2), score.weights)
 
 
-def _chain_bound_of_words(matches: Tensor, probs: Tensor, totals: Tensor, penalty: Tensor, score: BLEU) -> Tensor:
-    """(e_h + s P(W > 0)) min_l (BP(l) / prod_n (M_n(l) + s) ^ w_n), (B,)."""
+def _chain_bound_of_words(
+    matches: Tensor, most: Tensor, probs: Tensor, totals: Tensor, penalty: Tensor, score: BLEU, slack: float
+) -> Tensor:
+    """max over thresholds f of f (e_h + s - E[m(W) + s; f(W) < f]), f(l) = BP(l) / prod_n (M_n(l) + s) ^ w_n, (B,)."""
     highest = max(order for order, weight in enumerate(score.weights) if weight > 0)
     scale = weighted_geometric_mean((totals + score.smoothing).transpose(1, 2), score.weights)
-    least = 1 if score.smoothing > 0 else highest + 1
-    size = torch.arange(probs.shape[1], device=probs.device)
-    used = (size >= least) & (probs > 0) & (scale > 0)
-    worth = torch.where(used, penalty / torch.where(scale > 0, scale, 1), torch.inf)
-    worst = torch.where(used.any(1), worth.amin(1), 0)
-    return worst * (matches[:, highest] + score.smoothing * probs[:, 1:].sum(1))
+    worth, order = torch.where(scale > 0, penalty / torch.where(scale > 0, scale, 1), 0).sort(1, descending=True)
+    possible = torch.minimum(totals[:, highest], most[:, highest, None]) + score.smoothing
+    cost = (probs * possible).gather(1, order)
+    left_out = cost.flip(1).cumsum(1).flip(1) - cost + slack * possible.amax(1, keepdim=True)
+    whole = matches[:, highest] + score.smoothing * probs.sum(1)
+    return (worth * (whole[:, None] - left_out)).amax(1).clamp(min=0)
 
 
 def _joint_geometric_mean(

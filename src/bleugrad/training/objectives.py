@@ -82,7 +82,7 @@ class Objective(nn.Module):
 
     def mean(self, total: Tensor, number: Tensor | int) -> Tensor:
         """This process's part of a mean over all: ``total / number`` with the number of all processes."""
-        everyone = self.pool.sum(torch.as_tensor(number, dtype=total.dtype, device=total.device))
+        everyone = self.pool.sum(torch.as_tensor(number, device=total.device))
         return total * self.processes / everyone.clamp(min=1)
 
     def cross_entropy(self, logits: Tensor, labels: Tensor) -> Tensor:

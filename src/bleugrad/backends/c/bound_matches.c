@@ -1,6 +1,8 @@
 /* The paper's formula for a fixed length, stated in bound.py. */
 #include "windows.h"
 
+#define TIE (REAL)1e-5 /* see bound.py */
+
 /* Windows times the boundary, their sum, and the share min(1, c / (1 + z)) of each with its slope in z. */
 static inline void shares(
     const REAL *restrict ended, const REAL *restrict sum, const REAL *restrict clips, REAL *restrict share,
@@ -12,7 +14,7 @@ static inline void shares(
         inverse = 1 / (1 + others);
         ratio = clips[l] * inverse;
         share[l] = ratio < 1 ? ratio : 1;
-        slope[l] = ratio <= 1 ? -ratio * inverse : 0;
+        slope[l] = ratio <= 1 + TIE ? -ratio * inverse : 0;
     }
 }
 

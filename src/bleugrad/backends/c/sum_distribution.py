@@ -7,10 +7,7 @@ from torch import Tensor
 
 from bleugrad.backends.c.library import Problem, fields, library_for, make_problem
 from bleugrad.backends.operation import Outputs
-from bleugrad.backends.torch.sum_distribution import convolve_pairs, convolve_pairs_backward
-
-DIRECT_SIZE = 512
-"""Up to this size two masses are convolved directly."""
+from bleugrad.backends.torch.sum_distribution import DIRECT_SIZE, convolve_pairs, convolve_pairs_backward
 
 
 class _Sums(Problem):
@@ -27,8 +24,8 @@ def forward(keep: bool, mass: Tensor) -> tuple[Outputs, Any] | None:
     sums = mass.new_empty(sum(math.prod(shape) for shape in shapes))
     problem = make_problem(_Sums, (*mass.shape[1:], levels), mass, sums)
     library.call("sum_levels", problem)
-    top, spectra = convolve_pairs(sums[-math.prod(shapes[-1]) :].view(shapes[-1]))
-    return (top.clone(),), (sums, spectra, shapes[-1], levels)
+    top, halves = convolve_pairs(sums[-math.prod(shapes[-1]) :].view(shapes[-1]))
+    return (top.clone(),), (sums, halves, shapes[-1], levels)
 
 
 def backward(kept: Any, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -> tuple[Tensor] | None:
@@ -38,13 +35,13 @@ def backward(kept: Any, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -
         if result is None:
             return None
         kept = result[1]
-    sums, spectra, shape, levels = kept
+    sums, halves, shape, levels = kept
     library = library_for(inputs[0])
     if library is None:
         return None
     mass = inputs[0].contiguous()
     problem = make_problem(_Sums, (*mass.shape[1:], levels), mass, sums)
-    grad = convolve_pairs_backward(grads[0], spectra).reshape(shape).contiguous()
+    grad = convolve_pairs_backward(grads[0], halves).reshape(shape).contiguous()
     grad_mass, room = mass.new_empty(mass.shape), sums.new_empty(sums.numel() - grad.numel())
     library.call("sum_levels_backward", problem, grad, grad_mass, room)
     return (grad_mass,)

@@ -13,6 +13,14 @@ BLOCK_ELEMENTS = 2**18
 """Numbers per working tensor of a block of n-grams: what stays in the cache of a CPU core."""
 
 
+TIE = 1e-5
+"""c / (1 + z) this close to 1 counts as 1, where min(1, .) has two slopes and the one in z is taken.
+
+Rows that are nearly equal meet c = 1 + z up to rounding, and the gradient must not depend on that. Equal to TIE in
+c/bound_matches.c.
+"""
+
+
 def forward(
     keep: bool,
     unit_probs: Tensor,
@@ -72,10 +80,10 @@ def _other_windows(windows: Tensor, survival: Tensor | None) -> Tensor:
 
 
 def _clipped_share(others: Tensor, clips: Tensor) -> tuple[Tensor, Tensor]:
-    """min(1, c / (1 + z)) and its derivative in z."""
+    """min(1, c / (1 + z)) and its derivative in z, see ``TIE``."""
     inverse = 1 / (1 + others)
     ratio = clips * inverse
-    return ratio.clamp(max=1), torch.where(ratio <= 1, -ratio * inverse, 0)
+    return ratio.clamp(max=1), torch.where(ratio <= 1 + TIE, -ratio * inverse, 0)
 
 
 def _after(values: Tensor) -> Tensor:
