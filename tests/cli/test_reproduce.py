@@ -184,11 +184,11 @@ def test_mistakes_are_one_line(words, code, message, tmp_path, capsys):
 
 
 def test_two_processes_do_not_share_a_directory(tmp_path, capsys):
-    from bleugrad.experiments.paper.lock import locked
+    from bleugrad.runs.lock import locked
 
     with locked(tmp_path / "run"):
         assert main(["reproduce", "--output", str(tmp_path / "run")]) == 1
-    assert "another process is at work" in capsys.readouterr().err
+    assert f"is in use by process {os.getpid()} on " in capsys.readouterr().err
 
 
 def start(options, path):

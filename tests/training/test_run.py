@@ -78,8 +78,8 @@ def make_foreign(path):
 
 def make_newer(path):
     content = path.read_bytes()
-    assert content.count(b'\\"version\\": 1') == 1
-    path.write_bytes(content.replace(b'\\"version\\": 1', b'\\"version\\": 2'))
+    assert content.count(b'\\"version\\": 2') == 1
+    path.write_bytes(content.replace(b'\\"version\\": 2', b'\\"version\\": 3'))
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def make_newer(path):
         (lambda path: path.write_bytes(b""), "is cut off, damaged, or no checkpoint at all"),
         (make_pickle, "is cut off, damaged, or no checkpoint at all"),
         (make_foreign, "holds tensors, but is no checkpoint of bleugrad"),
-        (make_newer, "has format 2, and this version of bleugrad reads format 1"),
+        (make_newer, "has format 3; this version of bleugrad reads format 2"),
     ],
 )
 @pytest.mark.parametrize("how", [{"resume": True}, {"overwrite": True}])
@@ -213,7 +213,7 @@ def test_tuning_starts_from_the_best_weights(corpus, finished, tmp_path):
 
 def test_weights_of_another_size_are_refused(corpus, finished, tmp_path):
     with pytest.raises(
-        FailureError, match=r"does not fit the model: source_embedding\.weight is 11x6 in the checkpoint"
+        FailureError, match=r"does not fit the model: source_embedding\.weight is 11x6 of float32 in the checkpoint"
     ):
         train_run(small_config(corpus, model__embedding=5), tmp_path / "tuned", initial=finished)
 
