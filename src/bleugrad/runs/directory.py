@@ -23,7 +23,7 @@ from typing import Any
 from bleugrad.configuration.loading import read_toml
 from bleugrad.errors import FailureError, UsageError
 from bleugrad.runs.files import read_json, write_json, write_text
-from bleugrad.runs.forms import NUMBER, TEXT, WHOLE, Form, Rule, check_form
+from bleugrad.runs.forms import NUMBER, TEXT, Form, Rule, check_form
 from bleugrad.runs.lock import LOCK
 from bleugrad.runs.provenance import versions
 from bleugrad.runs.records import RecordWriter, read_records
@@ -35,9 +35,11 @@ FORM: dict[str, Form] = {
     "study": TEXT,
     "status": Rule(f"one of {', '.join(STATUSES)}", lambda value: value in STATUSES),
     "command": TEXT,
-    "seed": WHOLE,
+    "seed": Rule("a whole number", lambda value: type(value) is int),
     "started": TEXT,
-    "versions": Rule("a table of text", lambda value: isinstance(value, dict) and all(map(TEXT.allows, value.values()))),
+    "versions": Rule(
+        "a table of text", lambda found: isinstance(found, dict) and all(map(TEXT.allows, found.values()))
+    ),
     "seconds": NUMBER,
     "resumed": [TEXT],
     "reason": TEXT,

@@ -215,7 +215,7 @@ def _read_table(path: Path) -> dict[str, Any]:
         content = read_json(path)
     except FileNotFoundError:
         raise FailureError(f"{path} is missing") from None
-    if not isinstance(content, dict) or "best_bleu" not in content and "bleu" not in content:
+    if not isinstance(content, dict) or not content.keys() & {"bleu", "best_bleu"}:
         raise FailureError(f"{path} cannot be read: it holds no scores")
     return content
 
