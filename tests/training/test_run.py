@@ -11,6 +11,7 @@ from safetensors.torch import save_file
 from bleugrad.errors import FailureError, UsageError
 from bleugrad.training import checkpoints
 from bleugrad.training.checkpoints import read_checkpoint
+from bleugrad.training.processes import Alone
 from bleugrad.training.run import train_run
 from tests.training.corpora import small_config, write_corpus
 
@@ -55,6 +56,21 @@ def test_an_unfinished_run_is_not_replaced_by_mistake(corpus, broken_off):
     assert contents(broken_off) == before
     train_run(small_config(corpus, optimizer__epochs=1), broken_off, overwrite=True)
     assert read_checkpoint(broken_off / LAST).state["position"]["epoch"] == 2
+
+
+class SecondRank(Alone):
+    """The second of two processes, whose first was told that the directory is in use."""
+
+    rank, world = 1, 2
+
+    def gather(self, value):
+        return ["run is in use by process 7 on host", value]
+
+
+def test_a_rank_says_why_the_first_could_not_lock_the_directory(corpus, tmp_path):
+    with pytest.raises(FailureError, match="run is in use by process 7 on host"):
+        train_run(small_config(corpus), tmp_path / "run", processes=SecondRank("cpu"))
+    assert not (tmp_path / "run").exists(), "only rank 0 takes the lock"
 
 
 def test_a_finished_run_is_not_replaced_by_mistake(corpus, finished):
