@@ -216,6 +216,10 @@ def workers_of(process):
     return [int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
 
 
+def statuses(path):
+    return {json.loads(stage.read_text())["status"] for stage in path.glob("seed-*/*/run.json")}
+
+
 def is_alive(pid):
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -247,10 +251,12 @@ def test_killed_and_interrupted_it_ends_with_the_same_results(finished, options,
     process = start(options, path)
     done = len(list(path.glob("seed-*/*/summary.json")))
     wait_for(lambda: len(list(path.glob("seed-*/*/summary.json"))) > done, "further stage")
-    process.send_signal(signal.SIGINT)
+    for _ in range(2):  # the second one comes while it waits for its workers
+        process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=120)
     assert process.returncode == 130, error
     assert json.loads((path / "run.json").read_text())["status"] == "interrupted"
+    assert statuses(path) == {"finished", "interrupted"}
 
     assert main(["reproduce", *options, "--jobs", "2", "--output", str(path)]) == 0
     assert results(path) == results(finished)
