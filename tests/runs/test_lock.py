@@ -139,6 +139,22 @@ def test_a_signal_while_the_status_is_written_changes_nothing(tmp_path, monkeypa
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
 
 
+def test_a_signal_while_a_finished_run_is_closed_leaves_no_running_status(tmp_path, monkeypatch):
+    fsync = os.fsync
+
+    def interrupted(handle):
+        os.kill(os.getpid(), signal.SIGTERM)
+        fsync(handle)
+
+    def work():
+        with locked(tmp_path), start(tmp_path):
+            monkeypatch.setattr(files.os, "fsync", interrupted)
+
+    with pytest.raises(Terminated):
+        work()
+    assert status(tmp_path) == "interrupted"
+
+
 def test_a_signal_while_a_run_is_opened_leaves_no_running_status(tmp_path, monkeypatch):
     from bleugrad.runs import directory
 

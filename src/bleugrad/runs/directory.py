@@ -83,7 +83,11 @@ class Run:
     ) -> None:
         self.records.close()
         self.about["seconds"] = round(self.about.get("seconds", 0) + time.monotonic() - self.began, 1)
-        _write_end(self.path, self.about, error)
+        try:
+            _write_end(self.path, self.about, error)
+        except KeyboardInterrupt as late:
+            _write_end(self.path, self.about, late)
+            raise
 
 
 def _write_end(path: Path, about: dict[str, Any], error: BaseException | None) -> None:
