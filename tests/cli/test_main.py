@@ -168,7 +168,15 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it(tmp_path, ca
     )
 
 
-def test_control_c_is_a_short_line_and_leaves_an_interrupted_run(tmp_path):
+@pytest.mark.parametrize(
+    ("ending", "code", "line"),
+    [
+        (signal.SIGINT, 130, "interrupted"),
+        (signal.SIGTERM, 143, "interrupted by SIGTERM"),
+        (signal.SIGHUP, 129, "interrupted by SIGHUP"),
+    ],
+)
+def test_a_signal_is_a_short_line_and_leaves_an_interrupted_run(tmp_path, ending, code, line):
     output = tmp_path / "run"
     words = ["-m", "bleugrad", "toy", "--seeds", "1000", "--vocabulary", "100", "--output", str(output)]
     process = subprocess.Popen(
@@ -176,16 +184,16 @@ def test_control_c_is_a_short_line_and_leaves_an_interrupted_run(tmp_path):
         env=ENVIRONMENT,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background job ignores it otherwise
+        preexec_fn=lambda: signal.signal(ending, signal.SIG_DFL),  # a background job ignores some
     )
     deadline = time.monotonic() + 60
     metrics = output / "metrics.jsonl"
     while not (metrics.exists() and metrics.stat().st_size) and time.monotonic() < deadline:
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(ending)
     shown = process.communicate(timeout=60)[1]
-    assert process.returncode == 130
-    assert shown.splitlines()[-1] == "bleugrad toy: interrupted"
+    assert process.returncode == code
+    assert shown.splitlines()[-1] == f"bleugrad toy: {line}"
     assert "Traceback" not in shown
     assert '"status": "interrupted"' in (output / "run.json").read_text()
     assert metrics.read_text().endswith("}\n")

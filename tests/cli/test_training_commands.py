@@ -58,6 +58,15 @@ def test_tuning_makes_a_run_of_its_own(run):
     assert (tuned / "vocabulary.source.json").read_bytes() == (run / "vocabulary.source.json").read_bytes()
 
 
+def test_tuning_into_a_run_that_is_in_use_is_refused(run, tmp_path, capsys):
+    from bleugrad.runs.lock import locked
+
+    with locked(tmp_path / "tuned"):
+        assert main(["tune", str(run), "--output", str(tmp_path / "tuned")]) == 1
+        assert [path.name for path in (tmp_path / "tuned").iterdir()] == [".lock"]
+    assert f"tuned is in use by process {os.getpid()} on " in capsys.readouterr().err
+
+
 def test_evaluation_shows_scores_with_their_signature(run, capsys):
     assert main(["evaluate", str(run), "--split", "test", "--beam", "2"]) == 0
     shown = capsys.readouterr().out

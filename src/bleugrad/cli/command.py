@@ -12,6 +12,7 @@ from bleugrad.configuration.loading import load
 from bleugrad.configuration.stage import RunStage, Stage
 from bleugrad.configuration.writing import to_toml
 from bleugrad.runs.directory import Run, start_run
+from bleugrad.runs.lock import locked
 
 
 @dataclass(frozen=True)
@@ -74,14 +75,17 @@ def run_command(
     def execute(arguments: Namespace) -> None:
         config = load(config_type, arguments.config, given_options(arguments))
         words = ["bleugrad", name, *option_words(config), "--output", str(arguments.output)]
-        with start_run(
-            arguments.output,
-            study=name,
-            config=to_toml(config),
-            seed=config.seed,
-            command=shlex.join(words),
-            overwrite=arguments.overwrite,
-        ) as run:
+        with (
+            locked(arguments.output),
+            start_run(
+                arguments.output,
+                study=name,
+                config=to_toml(config),
+                seed=config.seed,
+                command=shlex.join(words),
+                overwrite=arguments.overwrite,
+            ) as run,
+        ):
             work(config, run)
 
     return Command(name, summary, example, configure, execute)

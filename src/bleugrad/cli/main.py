@@ -5,18 +5,22 @@ import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from functools import partial
+from signal import Signals
 
 from bleugrad import __version__
 from bleugrad.cli.command import Command
 from bleugrad.cli.commands import COMMANDS
 from bleugrad.configuration.loading import suggestion
 from bleugrad.errors import FailureError, UsageError
+from bleugrad.runs.interruption import Terminated
 
 DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 a failure in words, 2 wrong usage, 130 interrupted.
+
+    Another signal that ends a run gives 128 and its number: 143 for SIGTERM.
 
     Args:
         words: the command line after the program's name; that of the process by default.
@@ -35,6 +39,8 @@ def main(words: Sequence[str] | None = None) -> int:
         return _complain(own_parser, f"{error}\ntry: {own_parser.prog} --help", WRONG_USAGE)
     except FailureError as error:
         return _complain(own_parser, str(error), FAILED)
+    except Terminated as error:
+        return _complain(own_parser, f"interrupted by {error}", 128 + Signals[str(error)])
     except KeyboardInterrupt:
         return _complain(own_parser, "interrupted", INTERRUPTED)
     except BrokenPipeError:  # the reader of our output left; nothing more can be said to it

@@ -1,18 +1,19 @@
 """The run directory: written while a study runs, read by its report.
 
 config.toml     the resolved settings, for ``--config``
-run.json        study, status, command, seed, versions, times
+run.json        study, status, command, seed, versions, times; seconds are those of all its processes, one after another
 log.txt         what was printed
-metrics.jsonl   every measurement, one JSON record a line
+metrics.jsonl   every measurement, one JSON record per line; the same in every run of the same command
+timings.jsonl   how long parts of a training run took, one JSON record per line
 summary.json    what the measurements come to
 figures/        PNG and SVG
 report.html     all of it on one page
 """
 
-import json
 import os
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -21,12 +22,29 @@ from typing import Any
 
 from bleugrad.configuration.loading import read_toml
 from bleugrad.errors import FailureError, UsageError
-from bleugrad.runs.files import write_text
+from bleugrad.runs.files import read_json, write_json, write_text
+from bleugrad.runs.forms import NUMBER, TEXT, Form, Rule, check_form
+from bleugrad.runs.lock import LOCK
 from bleugrad.runs.provenance import versions
 from bleugrad.runs.records import RecordWriter, read_records
 
 CONFIG, ABOUT, LOG, METRICS = "config.toml", "run.json", "log.txt", "metrics.jsonl"
-SUMMARY, FIGURES, REPORT = "summary.json", "figures", "report.html"
+SUMMARY, FIGURES, REPORT, TIMINGS = "summary.json", "figures", "report.html", "timings.jsonl"
+STATUSES = ("running", "finished", "interrupted", "failed")
+FORM: dict[str, Form] = {
+    "study": TEXT,
+    "status": Rule(f"one of {', '.join(STATUSES)}", lambda value: value in STATUSES),
+    "command": TEXT,
+    "seed": Rule("a whole number", lambda value: type(value) is int),
+    "started": TEXT,
+    "versions": Rule(
+        "a table of text", lambda found: isinstance(found, dict) and all(map(TEXT.allows, found.values()))
+    ),
+    "seconds": NUMBER,
+    "resumed": [TEXT],
+    "reason": TEXT,
+}
+"""Of run.json; study and status are never missing."""
 
 
 @dataclass
@@ -42,9 +60,14 @@ class Run:
         """Append one measurement to metrics.jsonl."""
         self.records.write(values)
 
+    def record_time(self, **values: Any) -> None:
+        """Append how long something took to timings.jsonl."""
+        with closing(RecordWriter(self.path / TIMINGS)) as timings:
+            timings.write(values)
+
     def summarise(self, summary: Mapping[str, Any]) -> None:
         """Write what the measurements come to."""
-        write_text(self.path / SUMMARY, _json(summary))
+        write_json(self.path / SUMMARY, summary)
 
     def say(self, text: str) -> None:
         """Print, and keep in log.txt."""
@@ -59,17 +82,36 @@ class Run:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.records.close()
-        status = "finished" if kind is None else "interrupted" if kind is KeyboardInterrupt else "failed"
-        reason = {} if error is None else {"reason": f"{type(error).__name__}: {error}".rstrip(": ")}
+        self.about["seconds"] = round(self.about.get("seconds", 0) + time.monotonic() - self.began, 1)
         try:
-            self._write_status(status, seconds=round(time.monotonic() - self.began, 1), **reason)
-        except OSError:
-            if error is None:  # otherwise what went wrong first is what must be said
-                raise
+            _write_end(self.path, self.about, error)
+        except KeyboardInterrupt as late:
+            _write_end(self.path, self.about, late)
+            raise
 
-    def _write_status(self, status: str, **more: Any) -> None:
-        self.about |= {"status": status, **more}
-        write_text(self.path / ABOUT, _json(self.about))
+
+def _write_end(path: Path, about: dict[str, Any], error: BaseException | None) -> None:
+    """Say on disk how a run ended; what went wrong first is not hidden by a disk that refuses this."""
+    if error is None:
+        write_json(path / ABOUT, about | {"status": "finished"})
+        return
+    status = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+    with suppress(OSError):
+        write_json(path / ABOUT, about | {"status": status, "reason": f"{type(error).__name__}: {error}".rstrip(": ")})
+
+
+@contextmanager
+def _opening(path: Path, about: dict[str, Any]) -> Iterator[None]:
+    """Write the status "running" first, so that the directory is known as a run, and another one if this fails."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        write_json(path / ABOUT, about)
+        yield
+    except BaseException as error:
+        _write_end(path, about, error)
+        if isinstance(error, OSError):
+            raise FailureError(f"cannot write the run to {path}: {error.strerror}") from None
+        raise
 
 
 def start_run(path: Path, *, study: str, config: str, seed: int, command: str, overwrite: bool = False) -> Run:
@@ -87,53 +129,60 @@ def start_run(path: Path, *, study: str, config: str, seed: int, command: str, o
         overwrite: replace a finished run.
     """
     _check_free(path, overwrite)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        about = {
-            "study": study,
-            "status": "running",
-            "command": command,
-            "seed": seed,
-            "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            "versions": versions(),
-        }
-        write_text(path / ABOUT, _json(about))  # first, so that the directory is known for a run whatever happens next
+    about = {
+        "study": study,
+        "status": "running",
+        "command": command,
+        "seed": seed,
+        "started": _now(),
+        "versions": versions(),
+    }
+    with _opening(path, about):
         (path / FIGURES).mkdir(exist_ok=True)
         _remove_old(path)
         write_text(path / CONFIG, config)
         return Run(path, about, RecordWriter(path / METRICS))
-    except OSError as error:
-        raise FailureError(f"cannot write the run to {path}: {error.strerror}") from None
 
 
-def continue_run(path: Path, *, config: str, records_end: int) -> Run:
-    """Take up a run that was broken off.
+def continue_run(
+    path: Path, *, config: str, records_end: int | None = None, command: str | None = None, seed: int | None = None
+) -> Run:
+    """Resume a run that was interrupted.
 
     Args:
         path: its directory.
         config: the resolved settings as TOML.
-        records_end: size of metrics.jsonl at the checkpoint; what was recorded after it will be recorded again.
+        records_end: size of metrics.jsonl at the checkpoint, whose later records will be recorded again; by default all
+            records are kept.
+        command: replaces the command in run.json, if given.
+        seed: likewise.
     """
     about = read_about(path)
     if about is None:
         raise FailureError(f"{path} holds no run: there is no {ABOUT} in it")
     records = path / METRICS
-    size = records.stat().st_size if records.exists() else 0
-    if size < records_end:
-        raise FailureError(
-            f"{records} has {size} bytes, and {records_end} when the checkpoint was written: records are lost"
-        )
-    try:
-        os.truncate(records, records_end)
+    if records_end is not None:
+        check_records(records, records_end)
+    about = {key: value for key, value in about.items() if key != "reason"}
+    about |= {"status": "running", "resumed": [*about.get("resumed", []), _now()], "versions": versions()}
+    about |= {key: value for key, value in (("command", command), ("seed", seed)) if value is not None}
+    with _opening(path, about):
+        if records_end is not None:
+            os.truncate(records, records_end)
         (path / SUMMARY).unlink(missing_ok=True)
-        now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        about = {key: value for key, value in about.items() if key != "reason"}
-        about |= {"status": "running", "resumed": [*about.get("resumed", []), now], "versions": versions()}
         write_text(path / CONFIG, config)
-        write_text(path / ABOUT, _json(about))
         return Run(path, about, RecordWriter(records))
-    except OSError as error:
-        raise FailureError(f"cannot write the run to {path}: {error.strerror}") from None
+
+
+def check_records(path: Path, end: int) -> None:
+    """Raise unless a file of records has ``end`` bytes of whole lines."""
+    content = path.read_bytes() if path.exists() else b""
+    if len(content) < end:
+        raise FailureError(
+            f"{path} has {len(content)} bytes, and {end} when the checkpoint was written: records are lost"
+        )
+    if content[:end][-1:] not in (b"", b"\n"):
+        raise FailureError(f"no record of {path} ends at byte {end}, as one did when the checkpoint was written")
 
 
 @dataclass(frozen=True)
@@ -153,12 +202,12 @@ def read_run(path: Path) -> SavedRun:
     if about is None:
         raise FailureError(f"{path} holds no run: there is no {ABOUT} in it")
     try:
-        summary = json.loads((path / SUMMARY).read_text(encoding="utf-8"))
+        summary = read_json(path / SUMMARY)
         return SavedRun(path, about, read_toml(path / CONFIG), read_records(path / METRICS), summary)
     except FileNotFoundError as error:
         missing = Path(error.filename).name
         raise FailureError(f"the run in {path} is {about['status']} and has no {missing}: run it to its end") from None
-    except (ValueError, UsageError) as error:
+    except UsageError as error:
         raise FailureError(f"the run in {path} cannot be read: {error}") from None
 
 
@@ -177,30 +226,33 @@ def _check_free(path: Path, overwrite: bool) -> None:
 
 
 def _foreign(path: Path) -> Iterator[Path]:
-    """What is in a directory, but for a file that a killed process had begun to write before any other."""
-    return (entry for entry in path.iterdir() if not entry.name.startswith(f".{ABOUT}."))
+    """What is in a directory, except the lock and a file that a killed process had begun to write before any other."""
+    return (entry for entry in path.iterdir() if entry.name != LOCK and not entry.name.startswith(f".{ABOUT}."))
 
 
 def read_about(path: Path) -> dict[str, Any] | None:
     """How the run was made and what became of it; None where there is no run."""
     try:
-        about = json.loads((path / ABOUT).read_text(encoding="utf-8"))
+        about = read_json(path / ABOUT)
     except FileNotFoundError:
         return None
-    except (ValueError, OSError) as error:
-        raise FailureError(f"{path / ABOUT} cannot be read: {error}") from None
     if not isinstance(about, dict) or "status" not in about or "study" not in about:
         raise FailureError(f"{path / ABOUT} is not the {ABOUT} of a run")
+    try:
+        known = {key: value for key, value in about.items() if key in FORM}
+        check_form(known, {key: FORM[key] for key in known}, ABOUT)
+    except (ValueError, RecursionError) as error:
+        raise FailureError(f"{path / ABOUT} is damaged: {error}") from None
     return about
 
 
 def _remove_old(path: Path) -> None:
-    for name in (SUMMARY, REPORT, METRICS, LOG):
+    for name in (SUMMARY, REPORT, METRICS, TIMINGS, LOG):
         (path / name).unlink(missing_ok=True)
     for file in (path / FIGURES).iterdir():
         if file.suffix in (".png", ".svg"):
             file.unlink()
 
 
-def _json(value: Mapping[str, Any]) -> str:
-    return json.dumps(value, indent=2, allow_nan=False) + "\n"
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")

@@ -7,12 +7,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from bleugrad.errors import FailureError
+
 
 class RecordWriter:
-    """Appends records to a file, a whole line at a time, so that an interrupted run leaves a readable file."""
+    """Appends records to a file, a whole line at a time, so that an interrupted run leaves a readable file.
+
+    A last line that a crash cut off is removed.
+    """
 
     def __init__(self, path: Path) -> None:
+        whole = path.read_bytes().rfind(b"\n") + 1 if path.exists() else 0
         self._file = path.open("ab", buffering=0)
+        self._file.truncate(whole)
 
     def write(self, record: Mapping[str, Any]) -> None:
         """Append one record. NaN and infinities are errors: JSON has none."""
@@ -43,5 +50,12 @@ class RecordWriter:
 
 def read_records(path: Path) -> list[dict[str, Any]]:
     """The records of a file; a last line cut off by a crash is left out."""
-    lines = path.read_text(encoding="utf-8").split("\n")
-    return [json.loads(line) for line in lines[:-1]]
+    records = []
+    for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):
+        try:
+            records.append(json.loads(line))
+        except (ValueError, RecursionError):
+            raise FailureError(f"{path} cannot be read: line {number} is damaged") from None
+        if not isinstance(records[-1], dict):
+            raise FailureError(f"{path} cannot be read: line {number} is no record")
+    return records

@@ -1,9 +1,12 @@
 """Checkpoints: one safetensors file each, whole or absent, with the state of the run as JSON in its header.
 
 Tensors are named ``model.NAME`` and ``optimizer.KEY.NAME``. Nothing in the file is ever executed. Weights, optimizer
-and state are in one file because a rename replaces one file at a time: they belong together at every moment.
+and state are in one file because a rename replaces one file at a time: they belong together at every moment. The header
+holds a checksum of the whole file, made while zeros stood in its place. It finds damage, not forgery, so names, shapes,
+types and ranges are checked as well.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,10 +18,12 @@ from torch import Tensor, nn
 
 from bleugrad.errors import FailureError
 from bleugrad.runs.files import write_bytes
+from bleugrad.training.state import check_state
 
 FOLDER, LAST, BEST = "checkpoints", "last.safetensors", "best.safetensors"
 EVALUATIONS = "evaluations"
-HEADER, VERSION = "bleugrad checkpoint", 1
+HEADER, VERSION = "bleugrad checkpoint", 2
+NO_CHECKSUM = "0" * 64
 
 
 @dataclass(frozen=True)
@@ -46,25 +51,25 @@ def take_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[s
 
 def put_weights(model: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
     """Load weights into a model they were made for; anything else is an error that names the first difference."""
-    expected = {name: tuple(value.shape) for name, value in model.state_dict().items()}
-    found = {name: tuple(value.shape) for name, value in weights.items()}
-    for name in (*expected, *found):
-        if expected.get(name) != found.get(name):
-            raise FailureError(
-                f"{path} does not fit the model: {name} is {_shape(found.get(name))} in the checkpoint "
-                f"and {_shape(expected.get(name))} in the model; the settings or vocabularies are not those of the run"
-            )
+    _check_fit(path, {name: _form(value) for name, value in model.state_dict().items()}, weights)
     model.load_state_dict(dict(weights))
 
 
-def put_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Give an optimizer the tensors that :func:`take_optimizer` took."""
+def put_optimizer(
+    model: nn.Module, optimizer: torch.optim.Adam, tensors: Mapping[str, Tensor], step: int, path: Path
+) -> None:
+    """Give Adam the tensors that :func:`take_optimizer` took after ``step`` updates; others are an error.
+
+    Fused kernels do not check sizes: a tensor of another shape would be read beyond its end.
+    """
     parameters = dict(model.named_parameters())
+    forms = {name: _form(value) for name, value in parameters.items()}
+    expected = {f"{key}.{name}": forms[name] for key in ("exp_avg", "exp_avg_sq") for name in forms}
+    expected |= {f"step.{name}": _form(torch.tensor(0.0, dtype=torch.float32)) for name in forms}
+    _check_fit(path, expected if step else {}, tensors)
     for full, value in tensors.items():
         key, name = full.split(".", 1)
-        parameter = parameters[name]
-        device = parameter.device if value.dim() else value.device
-        optimizer.state[parameter][key] = value.to(device)
+        optimizer.state[parameters[name]][key] = value.to(parameters[name].device)
 
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
@@ -73,8 +78,10 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
     tensors = {f"model.{name}": value for name, value in checkpoint.weights.items()}
     tensors |= {f"optimizer.{name}": value for name, value in checkpoint.optimizer.items()}
-    header = json.dumps({"version": VERSION, "state": checkpoint.state}, allow_nan=False)
-    content = save(tensors, {HEADER: header})  # one entry: of several, the order would differ from time to time
+    header = {"version": VERSION, "checksum": NO_CHECKSUM, "state": checkpoint.state}
+    # one entry: of several, the order would differ from time to time
+    content = save(tensors, {HEADER: json.dumps(header, allow_nan=False)})
+    content = content.replace(NO_CHECKSUM.encode(), _checksum(content).encode(), 1)
     try:
         path.parent.mkdir(exist_ok=True)
         write_bytes(path, content)
@@ -84,25 +91,29 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """A checkpoint, or an error that says why the file is none."""
-    from safetensors import SafetensorError, safe_open
+    """A checkpoint that is whole and of the right form, or an error that says why the file is none."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load
 
     try:
-        with safe_open(path, framework="pt") as file:
-            state = _checked_state(path, file.metadata())
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+        content = path.read_bytes()
+        state = _checked_state(path, content)
+        tensors = load(content)
     except FileNotFoundError:
         raise FailureError(f"there is no checkpoint {path}") from None
     except OSError as error:
         raise FailureError(f"cannot read {path}: {error.strerror or error}") from None
-    except SafetensorError as error:
+    except (SafetensorError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise FailureError(
             f"{path} is cut off, damaged, or no checkpoint at all ({error}); it was left as it is"
         ) from None
-    weights = {name.removeprefix("model."): value for name, value in tensors.items() if name.startswith("model.")}
-    prefix = "optimizer."
-    optimizer = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
-    return Checkpoint(weights, optimizer, state)
+    parts: dict[str, dict[str, Tensor]] = {"model": {}, "optimizer": {}}
+    for full, value in tensors.items():
+        part, _, name = full.partition(".")
+        if part not in parts:
+            raise FailureError(f"{path} holds {full!r}, which is no tensor of a checkpoint; it was left as it is")
+        parts[part][name] = value
+    return Checkpoint(parts["model"], parts["optimizer"], state)
 
 
 def remove_checkpoints(run: Path) -> None:
@@ -130,18 +141,44 @@ def remove_unfinished(run: Path) -> None:
             path.unlink()
 
 
-def _checked_state(path: Path, metadata: Mapping[str, str] | None) -> dict[str, Any]:
-    if metadata is None or HEADER not in metadata:
+def _checked_state(path: Path, content: bytes) -> dict[str, Any]:
+    parsed = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    metadata = parsed.get("__metadata__") if isinstance(parsed, dict) else None
+    if not isinstance(metadata, dict) or HEADER not in metadata:
         raise FailureError(f"{path} holds tensors, but is no checkpoint of bleugrad; it was left as it is")
     header = json.loads(metadata[HEADER])
-    if header["version"] != VERSION:
+    if not isinstance(header, dict):
+        raise ValueError("its header is not a table")
+    version = header.get("version")
+    if version != VERSION:
+        missing = ", which has no checksum" if version == 1 else ""
         raise FailureError(
-            f"{path} has format {header['version']}, and this version of bleugrad reads format {VERSION}; use the "
-            "version that wrote it; the file was left as it is"
+            f"{path} has format {version!r:.40}{missing}; this version of bleugrad reads format {VERSION}; use the "
+            "version that wrote it, or remove the file and train again; it was left as it is"
         )
-    state: dict[str, Any] = header["state"]
+    checksum = str(header.get("checksum"))
+    if _checksum(content.replace(checksum.encode(), NO_CHECKSUM.encode(), 1)) != checksum:
+        raise ValueError("its checksum is wrong")
+    state: dict[str, Any] = header.get("state", {})
+    check_state(state)
     return state
 
 
-def _shape(shape: tuple[int, ...] | None) -> str:
-    return "absent" if shape is None else "x".join(map(str, shape))
+def _checksum(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=len(NO_CHECKSUM) // 2).hexdigest()
+
+
+def _check_fit(path: Path, expected: Mapping[str, str], tensors: Mapping[str, Tensor]) -> None:
+    """Raise unless the tensors have the names and forms that are expected."""
+    found = {name: _form(value) for name, value in tensors.items()}
+    for name in (*expected, *found):
+        if expected.get(name) != found.get(name):
+            raise FailureError(
+                f"{path} does not fit the model: {name} is {found.get(name, 'absent')} in the checkpoint and "
+                f"{expected.get(name, 'absent')} in the model; the settings or vocabularies are not those of the run"
+            )
+
+
+def _form(value: Tensor) -> str:
+    shape = "x".join(map(str, value.shape)) or "a number"
+    return f"{shape} of {value.dtype}".replace("torch.", "")

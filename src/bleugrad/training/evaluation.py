@@ -1,13 +1,12 @@
 """Scores of a trained model on a split, and its translations, saved beside it."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bleugrad.data.corpus import Split
 from bleugrad.errors import FailureError
-from bleugrad.runs.files import write_text
+from bleugrad.runs.files import write_json, write_text
 from bleugrad.training.checkpoints import EVALUATIONS
 from bleugrad.training.scores import Scores, score
 from bleugrad.training.system import TranslationSystem
@@ -34,7 +33,7 @@ class Evaluation:
         try:
             folder.mkdir(exist_ok=True)
             write_text(texts, "".join(f"{line}\n" for line in self.hypotheses))
-            write_text(scores, json.dumps(self.to_json(), indent=2) + "\n")
+            write_json(scores, self.to_json())
         except OSError as error:
             raise FailureError(f"cannot write to {folder}: {error.strerror}") from None
         return texts, scores

@@ -4,6 +4,7 @@ config.toml             the resolved settings
 run.json                study, status, command, seed, versions, times
 log.txt                 what was printed
 metrics.jsonl           loss while training, scores after each epoch
+timings.jsonl           seconds and steps of each epoch
 summary.json            the best epoch, and the scores of all
 vocabulary.source.json  tokens of the source, by id
 vocabulary.target.json  tokens of the target
@@ -12,7 +13,8 @@ evaluations/            translations and scores of ``bleugrad evaluate``
 tensorboard/            curves, where they were asked for
 """
 
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from bleugrad.data.preparation import prepare
 from bleugrad.errors import FailureError, UsageError
 from bleugrad.models.attention_lstm import AttentionLSTM
 from bleugrad.runs.directory import CONFIG, Run, continue_run, read_about, start_run
+from bleugrad.runs.lock import locked
 from bleugrad.training import board
 from bleugrad.training.checkpoints import (
     BEST,
@@ -78,23 +81,43 @@ def train_run(
     if config.threads:
         torch.set_num_threads(config.threads)
     peers = processes or find_processes(config.device, config.optimizer.precision)
-    checkpoint = find_checkpoint(config, directory, resume, overwrite, study)
-    corpus = _prepare_in_turn(config, peers)
-    material = _gather_material(config, corpus, directory, checkpoint, initial, peers.world)
-    peers.wait()  # nobody writes before all have looked
-    opened = _open_run(config, directory, checkpoint, overwrite, study, command) if peers.is_first else nullcontext()
-    with opened as run:
-        trainer = Trainer(material, peers, run)
+    with _locked_by_first(directory, peers):
+        checkpoint = find_checkpoint(config, directory, resume, overwrite, study)
+        corpus = _prepare_in_turn(config, peers)
+        material = _gather_material(config, corpus, directory, checkpoint, initial, peers.world)
+        trainer = Trainer(material, peers)
         if checkpoint is not None:
             trainer.restore(checkpoint, directory / FOLDER / LAST)
-        if run is not None:
-            material.vocabularies.write(directory)
-            _describe(run, corpus, trainer, initial)
-        summary = trainer.train()
+        peers.wait()  # every rank checks before rank 0 writes
+        first = peers.is_first
+        with _open_run(config, directory, checkpoint, overwrite, study, command) if first else nullcontext() as run:
+            trainer.run = run
+            if run is not None:
+                if checkpoint is not None:
+                    run.say(f"resumed at step {trainer.position.step}")
+                material.vocabularies.write(directory)
+                _describe(run, corpus, trainer, initial)
+            summary = trainer.train()
     if processes is None:
         del trainer, material  # they hold the group of processes, whose threads end with the last that does
         peers.close()
     return summary
+
+
+@contextmanager
+def _locked_by_first(directory: Path, processes: Alone) -> Iterator[None]:
+    """Rank 0 holds the lock for all ranks; if it cannot, each of them says why."""
+    with ExitStack() as held:
+        problem = ""
+        if processes.is_first:
+            try:
+                held.enter_context(locked(directory))
+            except FailureError as error:
+                problem = str(error)
+        problem = processes.gather(problem)[0]
+        if problem:
+            raise FailureError(problem)
+        yield
 
 
 def find_checkpoint(
@@ -210,9 +233,7 @@ def _open_run(
 ) -> Run:
     if checkpoint is not None:
         remove_unfinished(directory)
-        run = continue_run(directory, config=to_toml(config), records_end=checkpoint.state["records_end"])
-        run.say(f"resumed at step {checkpoint.state['position']['step']}")
-        return run
+        return continue_run(directory, config=to_toml(config), records_end=checkpoint.state["records_end"])
     about = read_about(directory) if directory.is_dir() else None
     if about is not None and (overwrite or about["status"] != "finished"):
         remove_checkpoints(directory)

@@ -36,18 +36,9 @@ from bleugrad.training.processes import Alone
 from bleugrad.training.schedule import Schedule
 from bleugrad.training.scores import Scores, score
 from bleugrad.training.seeds import seed_step
+from bleugrad.training.state import Position
 from bleugrad.training.translation import translate_ids
 from bleugrad.training.vocabularies import Vocabularies
-
-
-@dataclass
-class Position:
-    """Where a run stands: ``step`` updates made, ``done`` of them in this ``epoch``, whose losses sum to ``loss``."""
-
-    epoch: int = 1
-    done: int = 0
-    step: int = 0
-    loss: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -76,7 +67,7 @@ class Material:
 class Trainer:
     """One process of a training run. Only the first has a ``run`` to write to."""
 
-    def __init__(self, material: Material, processes: Alone, run: Run | None) -> None:
+    def __init__(self, material: Material, processes: Alone, run: Run | None = None) -> None:
         config, vocabularies = material.config, material.vocabularies
         self.material, self.config, self.processes, self.run = material, config, processes, run
         self.model = material.model.to(processes.device)
@@ -95,23 +86,26 @@ class Trainer:
         self.board = Board(None)
 
     def restore(self, checkpoint: Checkpoint, path: Path) -> None:
-        """Go on from a checkpoint."""
+        """Resume from a checkpoint; one that does not fit is an error."""
+        position = Position(**checkpoint.state["position"])
+        steps = len(self.windows(position.epoch))
+        if position.done >= steps:
+            raise FailureError(f"{path} does not fit the run: {position.done} steps of an epoch of {steps} are done")
         put_weights(self.model, checkpoint.weights, path)
-        put_optimizer(self.model, self.optimizer, checkpoint.optimizer)
+        put_optimizer(self.model, self.optimizer, checkpoint.optimizer, position.step, path)
         self.schedule = Schedule(**checkpoint.state["schedule"])
-        self.position = Position(**checkpoint.state["position"])
-        self.history = checkpoint.state["history"]
+        self.position, self.history = position, checkpoint.state["history"]
 
     def train(self) -> dict[str, Any]:
         """Train to the end; returns the summary that is also saved."""
         if self.config.tensorboard and self.run is not None:
             self.board = Board(self.run.path, self.position.step)
         if self.material.validate_first and not self.history:
-            self.validate(epoch=0, seconds=0.0)
+            self.validate(epoch=0)
         while self.position.epoch <= self.config.optimizer.epochs and not self.schedule.over(self.config.optimizer):
-            began = time.monotonic()
+            before, began = self.position.done, time.monotonic()
             self.train_epoch()
-            self.validate(self.position.epoch, time.monotonic() - began)
+            self.validate(self.position.epoch, self.position.done - before, time.monotonic() - began)
         self.board.close()
         return self.summarise()
 
@@ -181,8 +175,14 @@ class Trainer:
         done = (self.position.epoch - 1) / max(epochs - 1, 1)
         return objective.own_first + done * (objective.own_last - objective.own_first)
 
-    def validate(self, epoch: int, seconds: float) -> None:
-        """Measure BLEU by greedy search, keep the weights if they are the best, and go on to the next epoch."""
+    def validate(self, epoch: int, steps: int = 0, seconds: float = 0.0) -> None:
+        """Measure BLEU by greedy search, keep the weights if they are the best, and go on to the next epoch.
+
+        Args:
+            epoch: that has ended.
+            steps: of it that this process took: fewer than all after a resume.
+            seconds: that these steps took.
+        """
         scores = self.score_valid()
         learning_rate = self.schedule.learning_rate
         improved = self.schedule.observe(scores.bleu, epoch, self.config.optimizer)
@@ -191,7 +191,9 @@ class Trainer:
         self.history.append({"epoch": epoch, "step": position.step, "train_loss": loss, **scores.to_json()})
         self.record("epoch", epoch=epoch, train_loss=loss, learning_rate=learning_rate, **scores.to_json())
         if self.run is not None:
-            trained = "" if loss is None else f"loss {loss:.4f}, {position.done / max(seconds, 1e-9):.1f} steps/s, "
+            trained = "" if loss is None else f"loss {loss:.4f}, {steps / max(seconds, 1e-9):.1f} steps/s, "
+            if steps:
+                self.run.record_time(epoch=epoch, steps=steps, seconds=round(seconds, 4))
             best = " (best so far)" if improved else ""
             self.run.say(f"epoch {epoch}: {trained}valid {scores.line()}{best}")
         self.position = Position(epoch + 1, 0, position.step, 0.0)

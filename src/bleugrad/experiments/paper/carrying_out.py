@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bleugrad.errors import FailureError
-from bleugrad.experiments.paper.plan import PlannedStage, Protocol, count_kinds, evaluation, read_json, read_summary
+from bleugrad.experiments.paper.plan import PlannedStage, Protocol, count_kinds, read_scores, read_summary
 from bleugrad.experiments.paper.remaining import Durations, in_words, seconds_left
 from bleugrad.experiments.paper.screen import Screen
 from bleugrad.experiments.paper.workers import PATIENCE, Worker
@@ -182,7 +182,7 @@ def find_done(protocol: Protocol) -> set[PlannedStage]:
 
 def _outcome(stage: PlannedStage, directory: Path, protocol: Protocol) -> str:
     if stage.kind == "test":
-        found = [read_json(evaluation(directory, beam)) for beam in (1, protocol.config.beam)]
+        found = [read_scores(directory, beam) for beam in (1, protocol.config.beam)]
         return f"BLEU {100 * found[0]['bleu']:.2f} greedy, {100 * found[1]['bleu']:.2f} beam {protocol.config.beam}"
     summary = read_summary(directory)
     return f"valid BLEU {100 * summary['best_bleu']:.2f} (epoch {summary['best_epoch']} of {summary['epochs']})"

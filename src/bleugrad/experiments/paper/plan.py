@@ -7,7 +7,6 @@ DIR/logs                 what each stage printed
 A test is a stage too, and writes into the run that it tests. What it tests is known only when all tries are done.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -20,6 +19,7 @@ from bleugrad.errors import FailureError
 from bleugrad.experiments.paper.branches import Branch
 from bleugrad.experiments.paper.config import ReproduceConfig
 from bleugrad.runs.directory import ABOUT, CONFIG, SUMMARY, read_about
+from bleugrad.runs.files import read_json
 from bleugrad.training.config import TrainConfig
 
 BASE, LOGS = "base", "logs"
@@ -174,7 +174,7 @@ class Protocol:
         directory = self.directory(stage)
         told: dict[str, Any] = {"kind": stage.kind, "directory": str(directory), "log": str(self.log(stage))}
         if stage.kind == "test":
-            return told | {"beams": [1, self.config.beam]}
+            return told | {"beams": [1, self.config.beam], "device": self.config.device}
         initial = None if stage.kind == "base" else str(directory.parent / BASE)
         return told | {"settings": asdict(self.settings(stage)), "initial": initial}
 
@@ -200,17 +200,23 @@ def evaluation(directory: Path, beam: int, kind: str = "json") -> Path:
     return directory / "evaluations" / f"test.{'greedy' if beam == 1 else f'beam{beam}'}.{kind}"
 
 
+def read_scores(directory: Path, beam: int) -> dict[str, Any]:
+    """The scores of the test set."""
+    return _read_table(evaluation(directory, beam))
+
+
 def read_summary(directory: Path) -> dict[str, Any]:
     """What a training run came to."""
-    return read_json(directory / SUMMARY)
+    return _read_table(directory / SUMMARY)
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """What a stage saved."""
+def _read_table(path: Path) -> dict[str, Any]:
     try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise FailureError(f"{path} cannot be read: {error}") from None
+        content = read_json(path)
+    except FileNotFoundError:
+        raise FailureError(f"{path} is missing") from None
+    if not isinstance(content, dict) or not content.keys() & {"bleu", "best_bleu"}:
+        raise FailureError(f"{path} cannot be read: it holds no scores")
     return content
 
 

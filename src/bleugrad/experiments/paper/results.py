@@ -1,7 +1,6 @@
 """What the stages saved, gathered into one summary: all that tables, figures and page are made of."""
 
 import random
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import combinations
@@ -10,7 +9,7 @@ from statistics import mean, median, stdev
 from typing import Any
 
 from bleugrad.data.corpus import Split
-from bleugrad.experiments.paper.plan import BASE, PlannedStage, Protocol, evaluation, read_json, read_summary
+from bleugrad.experiments.paper.plan import BASE, PlannedStage, Protocol, evaluation, read_scores, read_summary
 from bleugrad.experiments.paper.statistics import (
     LEVEL,
     Bootstrap,
@@ -21,13 +20,12 @@ from bleugrad.experiments.paper.statistics import (
     paired_t,
     sentence_statistics,
 )
-from bleugrad.runs.directory import LOG
+from bleugrad.runs.directory import TIMINGS
+from bleugrad.runs.records import read_records
 
 SETTLED = 0.002
 """A base that was not stopped early has converged if its last epochs brought less BLEU than this, in 0..1."""
 LAST_EPOCHS = 3
-
-_SPEED = re.compile(r"^epoch (\d+): .*?([\d.]+) steps/s", re.MULTILINE)
 
 
 def summarise(protocol: Protocol, seeds: Sequence[int], test: Split) -> dict[str, Any]:
@@ -67,7 +65,7 @@ def _run_of(protocol: Protocol, seed: int, label: str) -> dict[str, Any]:
         "best_epoch": found["best_epoch"],
         "epochs": found["epochs"],
         "history": [{"epoch": point["epoch"], "bleu": point["bleu"]} for point in found["history"]],
-        "test": {name: read_json(evaluation(directory, beam)) for name, beam in beams.items()},
+        "test": {name: read_scores(directory, beam) for name, beam in beams.items()},
     }
     if is_base:
         stopped = found["epochs"] < protocol.config.base.epochs
@@ -99,15 +97,17 @@ def settled(history: Sequence[float]) -> bool:
 
 
 def epoch_seconds(protocol: Protocol, stages: Sequence[PlannedStage]) -> float | None:
-    """Seconds of training in an epoch, validation left out: the median over epochs, as the runs' logs tell."""
+    """Seconds of training per epoch, without validation: the median over epochs; None without saved timings.
+
+    An epoch that was interrupted counts by the time per step of the part after the last resume.
+    """
     found = []
     for stage in stages:
         directory = protocol.directory(stage)
         steps = {point["epoch"]: point["step"] for point in read_summary(directory)["history"]}
-        log = (directory / LOG).read_text(encoding="utf-8")
-        for epoch, speed in ((int(epoch), float(speed)) for epoch, speed in _SPEED.findall(log)):
-            if epoch in steps and speed > 0:
-                found.append((steps[epoch] - steps.get(epoch - 1, 0)) / speed)
+        timings = read_records(directory / TIMINGS) if (directory / TIMINGS).exists() else []
+        per_step = {timing["epoch"]: timing["seconds"] / timing["steps"] for timing in timings}
+        found += [per_step[epoch] * (steps[epoch] - steps.get(epoch - 1, 0)) for epoch in per_step if epoch in steps]
     return median(found) if found else None
 
 

@@ -1,8 +1,8 @@
 """The protocol from settings to a filled directory: data first, then the stages, then what they come to."""
 
-import json
 import shutil
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 from bleugrad.configuration.writing import to_toml
@@ -11,12 +11,11 @@ from bleugrad.data.preparation import prepare
 from bleugrad.errors import FailureError
 from bleugrad.experiments.paper.carrying_out import Carrying, find_done
 from bleugrad.experiments.paper.config import ReproduceConfig
-from bleugrad.experiments.paper.lock import locked
 from bleugrad.experiments.paper.plan import LOGS, PlannedStage, Protocol
 from bleugrad.experiments.paper.results import summarise
 from bleugrad.experiments.paper.screen import Screen
-from bleugrad.runs.directory import ABOUT, METRICS, Run, continue_run, read_about, start_run
-from bleugrad.runs.files import write_text
+from bleugrad.runs.directory import Run, continue_run, read_about, start_run
+from bleugrad.runs.lock import locked
 
 STUDY = "reproduce"
 
@@ -52,10 +51,7 @@ def _open_run(protocol: Protocol, command: str, overwrite: bool) -> Run:
         remove_stages(path)
     if about is None or overwrite:
         return start_run(path, study=STUDY, config=config, seed=seed, command=command, overwrite=overwrite)
-    run = continue_run(path, config=config, records_end=_whole_records(path / METRICS))
-    run.about |= {"command": command, "seed": seed}
-    write_text(path / ABOUT, json.dumps(run.about, indent=2) + "\n")
-    return run
+    return continue_run(path, config=config, command=command, seed=seed)
 
 
 def _carry_out(
@@ -83,9 +79,12 @@ def _carry_out(
 
 def remove_stages(path: Path) -> None:
     """Remove the training runs of a protocol's directory, and nothing else."""
-    for folder in path.glob("seed-*/*"):
-        about = read_about(folder) if folder.is_dir() else None
-        if about is not None and about["study"] in ("train", "tune"):
+    abouts = {folder: read_about(folder) for folder in path.glob("seed-*/*") if folder.is_dir()}
+    runs = [folder for folder, about in abouts.items() if about is not None and about["study"] in ("train", "tune")]
+    with ExitStack() as locks:
+        for folder in runs:  # all before the first is removed
+            locks.enter_context(locked(folder))
+        for folder in runs:
             shutil.rmtree(folder)
     for log in path.glob(f"{LOGS}/seed-*.txt"):
         log.unlink()
@@ -101,8 +100,3 @@ def _test_split(config: ReproduceConfig) -> Split:
 
 def _is_complete(protocol: Protocol, done: set[PlannedStage], seed: int) -> bool:
     return all(stage in done for stage in protocol.stages if stage.seed == seed)
-
-
-def _whole_records(path: Path) -> int:
-    """Size of the records without a last line that was cut off."""
-    return path.read_bytes().rfind(b"\n") + 1 if path.exists() else 0

@@ -92,7 +92,7 @@ def _test(request: dict[str, Any]) -> None:
     from bleugrad.training.system import load
 
     directory = Path(request["directory"])
-    system = load(directory)
+    system = load(directory, request["device"])
     if system.config.threads:
         torch.set_num_threads(system.config.threads)
     split = prepare(system.config.data).test

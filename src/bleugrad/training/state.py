@@ -1,0 +1,42 @@
+"""The state of a run that a checkpoint keeps as JSON, and what it must be like before a run resumes from it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from bleugrad.runs.forms import NUMBER_OR_NULL, POSITIVE, TEXT, WHOLE, Form, check_form, form_of
+from bleugrad.training.schedule import Schedule
+from bleugrad.training.scores import Scores
+
+
+@dataclass
+class Position:
+    """Where a run stands: ``step`` updates made, ``done`` of them in this ``epoch``, whose losses sum to ``loss``."""
+
+    epoch: int = 1
+    done: int = 0
+    step: int = 0
+    loss: float = 0.0
+
+
+FORM: dict[str, Form] = {
+    "position": form_of(Position),
+    "schedule": form_of(Schedule) | {"learning_rate": POSITIVE},
+    "history": [{"epoch": WHOLE, "step": WHOLE, "train_loss": NUMBER_OR_NULL, **form_of(Scores)}],
+    "records_end": WHOLE,
+    "vocabularies": {"source": TEXT, "target": TEXT},
+    "data": TEXT,
+    "processes": WHOLE,
+}
+
+
+def check_state(state: Any) -> None:
+    """Raise a ValueError that names the first key, type, range or count that is wrong."""
+    check_form(state, FORM, "state")
+    position, history = state["position"], state["history"]
+    epoch, step = (history[-1]["epoch"], history[-1]["step"]) if history else (0, 0)
+    expected = {"epoch": epoch + 1, "step": step + position["done"]}
+    for key, value in expected.items():
+        if position[key] != value:
+            raise ValueError(f"state.position.{key} is {position[key]}; expected {value} after epoch {epoch}")
+    if state["schedule"]["best_epoch"] > epoch:
+        raise ValueError(f"state.schedule.best_epoch is {state['schedule']['best_epoch']}; expected at most {epoch}")
