@@ -132,8 +132,8 @@ def test_a_section_says_what_its_run_was_made_with():
     }
     said = (
         "Training data: 40,000 pairs, 8,000 subwords. Model: 128 hidden units, bfloat16. First phase: at most 12 "
-        "epochs of cross-entropy at learning rate 0.002. Second phase: 2 epochs per objective at 0.001, 0.003 and 0.0001, "
-        "0.0003 for REINFORCE, multiplied by 0.3 after each epoch. "
+        "epochs of cross-entropy at learning rate 0.002. Second phase: 2 epochs per objective at 0.001, 0.003 and "
+        "0.0001, 0.0003 for REINFORCE, multiplied by 0.3 after each epoch. "
     )
     assert said in translation.section("made-up", SUMMARY, config=config)
 
