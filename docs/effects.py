@@ -83,7 +83,7 @@ def draw() -> str:
         "One panel per corpus. For each objective, one dot for greedy search and one for beam search show the gain in "
         "test BLEU over cross-entropy, with a 95 % interval over seeds. The tables give the same numbers."
     )
-    return picture("effects", (width + 10, y), "Gain of each objective over cross-entropy", described, parts, font=13)
+    return picture("effects", (width + 16, y), "Gain of each objective over cross-entropy", described, parts, font=13)
 
 
 if __name__ == "__main__":
