@@ -11,7 +11,7 @@ def curves() -> list[Row]:
 
 @number
 def toy_least_correlation() -> str:
-    """Of the bound with sampled E[BLEU], over the steps of a run, rounded down."""
+    """Smallest correlation of the bound with sampled E[BLEU] over the steps of a run, rounded down."""
     return f"{int(1000 * min(curve['bound']['pearson'] for curve in curves())) / 1000:.3f}"
 
 
