@@ -67,7 +67,7 @@ def explain(
     rows, labels = _counted_rows(logits, mask, _check_labels("tokens", tokens, logits, 0))
     counted = _count(reference, rows, eos_id, word_start)
     texts = ReferenceTexts(_check_labels("vocabulary", vocabulary, rows, 1), counted)
-    samples = _check_samples(samples)
+    samples, seed = _check_samples(samples), check_int("seed", seed)
 
     columns = counted.columns()
     gathered = match_probabilities(rows[None], columns, word_start=counted.word_start)
@@ -241,6 +241,6 @@ def _check_labels(name: str, labels: Sequence[str] | None, logits: Tensor, axis:
 
 def _check_samples(samples: object) -> int:
     number = check_int("samples", samples)
-    if number < 0 or number == 1:
-        raise ValueError(f"samples is {number}; expected 0, or 2 or more, since one has no standard error")
+    if not 0 <= number < 2**31 or number == 1:
+        raise ValueError(f"samples is {number}; expected 0, or 2 or more below 2**31, since one has no standard error")
     return number
