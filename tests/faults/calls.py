@@ -138,7 +138,7 @@ def _explain(rng):
     del score["ignore_index"]
     reference = references[0] or [0]
     flat = [reference] if isinstance(reference[0], int) else reference
-    words = [[token for token in one if token != eos_id] or [(eos_id or 0) ^ 1] for one in flat]
+    words = [[token for token in one if token != eos_id] or [1 if eos_id == 0 else 0] for one in flat]
     arguments = {"logits": logits[0], "reference": words, "eos_id": eos_id, "word_start": word_start}
     arguments |= score | {"samples": int(rng.choice([0, 2, 20])), "seed": 0, "method": "exact"}
     return {}, arguments, lambda _, given: bleugrad.explain(**given).text(80)

@@ -5,6 +5,7 @@ import random
 import shutil
 import signal
 import time
+from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
 
 import torch
@@ -27,7 +28,8 @@ class Kills:
         write_corpus(self.corpus)
         self.whole = folder / "whole"
         counted = folder / "counted"
-        train_run(small_config(self.corpus), folder / "first")  # here, so that the children find everything loaded
+        with open(os.devnull, "w") as null, redirect_stdout(null), redirect_stderr(null):
+            train_run(small_config(self.corpus), folder / "first")  # here: the children find everything loaded
         began = time.monotonic()
         ended, said = run_child(partial(train, self.corpus, self.whole, False, 0, counted), folder / "said", SECONDS)
         assert ended == "exit code 0", said

@@ -82,7 +82,10 @@ def _id_list(name: str, row: Sequence[int]) -> list[int]:
     wrong = [entry for entry in row if not hasattr(entry, "__index__")]
     if wrong:
         raise TypeError(f"{name} holds {wrong[0]!r} of type {type(wrong[0]).__name__}; expected integer token ids")
-    return [operator.index(entry) for entry in row]
+    try:
+        return [operator.index(entry) for entry in row]
+    except TypeError as error:  # a tensor of several elements, or of no integers
+        raise TypeError(f"{name} holds a value that is no integer; expected token ids: {error}") from None
 
 
 def prepare_hypotheses(
