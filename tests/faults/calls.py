@@ -55,7 +55,9 @@ def _draw(rng):
     logits = torch.from_numpy(rng.normal(size=(batch, steps, vocabulary)) * rng.choice([0.1, 1.0, 30.0, 1e4]))
     logits = logits.to(DTYPES[rng.integers(len(DTYPES))])
     if rng.random() < 0.1:
-        logits[..., 1:] = logits[..., 1:].masked_fill(torch.from_numpy(rng.random(logits[..., 1:].shape) < 0.3), -np.inf)
+        logits[..., 1:] = logits[..., 1:].masked_fill(
+            torch.from_numpy(rng.random(logits[..., 1:].shape) < 0.3), -np.inf
+        )
     several = rng.random() < 0.3
     references = [
         [_ids(rng, vocabulary) for _ in range(rng.integers(1, 4))] if several else _ids(rng, vocabulary)

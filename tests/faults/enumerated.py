@@ -29,7 +29,11 @@ def check(seed):
                 enumerate_words(case.rows(b), case.references[b], word_start.tolist(), order, case.eos_id)
                 for b in range(case.batch)
             ]
-        wrong = _check_tables(expected_bleu(case.logits, case.references, word_start=word_start, **case.keywords, **options), tables, smoothing)
+        wrong = _check_tables(
+            expected_bleu(case.logits, case.references, word_start=word_start, **case.keywords, **options),
+            tables,
+            smoothing,
+        )
     return wrong and f"{kind}, {family}, max_order={order}, smoothing={smoothing}: {wrong}"
 
 
@@ -55,7 +59,10 @@ def _check_one_hot(rng, case, options):
     """On one-hot rows, bound and exact expectation are the counts, and BLEU is that of the ids."""
     batch, steps, vocabulary = case.logits.shape
     tokens = rng.integers(0, vocabulary, (batch, steps))
-    counted = [statistics(row.tolist(), references, options["max_order"]) for row, references in zip(tokens, case.references, strict=True)]
+    counted = [
+        statistics(row.tolist(), references, options["max_order"])
+        for row, references in zip(tokens, case.references, strict=True)
+    ]
     matches = np.array([row[0] for row in counted])
     logits = one_hot_logits(tokens, vocabulary)
     value = bleu(torch.from_numpy(tokens), case.references, **options).value.numpy()

@@ -68,7 +68,7 @@ def run_child(work, output, seconds):
             with open(output, "wb", buffering=0) as file:
                 for number in (1, 2):
                     os.dup2(file.fileno(), number)
-            sys.stdout, sys.stderr = (open(number, "w", encoding="utf-8", closefd=False) for number in (1, 2))
+            sys.stdout, sys.stderr = (open(number, "w", encoding="utf-8", closefd=False) for number in (1, 2))  # noqa: SIM115
             code = work() or 0
         except BaseException:
             traceback.print_exc()

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no for
 @pytest.mark.parametrize(("part", "number"), [("calls", 150), ("cases", 25), ("kills", 1), ("files", 4)])
 def test_the_first_cases_survive(part, number):
     """Each part in a process of its own, since its children are forked."""
-    counts = {name: 0 for name in FAILING_TODAY} | {part: number}
+    counts = dict.fromkeys(FAILING_TODAY, 0) | {part: number}
     options = [word for name, count in counts.items() for word in (f"--{name}", str(count))]
     command = [sys.executable, "-m", "tests.faults", *options, "--skip", *map(str, FAILING_TODAY[part])]
     done = subprocess.run(command, env=ENVIRONMENT, cwd=REPOSITORY, capture_output=True, text=True, check=False)

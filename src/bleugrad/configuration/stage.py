@@ -58,7 +58,9 @@ class Stage:
 class RunStage(Stage):
     """Base of the settings of a whole run: all its randomness comes from one seed."""
 
-    seed: int = option(0, "of all randomness; several runs take this seed and those after it", minimum=0, maximum=LARGEST_SEED)
+    seed: int = option(
+        0, "of all randomness; several runs take this seed and those after it", minimum=0, maximum=LARGEST_SEED
+    )
 
 
 @dataclass(frozen=True)

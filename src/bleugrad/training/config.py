@@ -43,7 +43,9 @@ class ObjectiveConfig(Stage):
     own_first: float = option(0.0, "mixture: share of own tokens in the first epoch", minimum=0, maximum=1)
     own_last: float = option(0.25, "mixture: share of own tokens in the last epoch", minimum=0, maximum=1)
     temperature: float = option(1.0, "of the decoder's own samples and of Gumbel", above=0)
-    length_factor: float = option(1.2, "own tokens: positions for each of the longest reference", minimum=1, maximum=1000)
+    length_factor: float = option(
+        1.2, "own tokens: positions for each of the longest reference", minimum=1, maximum=1000
+    )
     length_extra: int = option(3, "own tokens: further positions", minimum=0)
 
     def __post_init__(self) -> None:
