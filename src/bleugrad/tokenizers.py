@@ -231,8 +231,9 @@ def _checked_vocabulary(vocabulary: Mapping[Any, Any] | Sequence[Any]) -> Mappin
         repeated = len(vocabulary) - len(set(map(repr, vocabulary)))
         if repeated:
             raise ValueError(f"tokenizer is a list with {repeated} tokens that occur before; expected distinct tokens")
-        if not all(isinstance(token, str) for token in vocabulary):
-            raise TypeError("tokenizer is a list with an entry that is no text; expected token strings")
+        for index, token in enumerate(vocabulary):
+            if not isinstance(token, str):
+                raise TypeError(f"tokenizer holds {token!r}: {index}; expected token strings")
         vocabulary = {token: index for index, token in enumerate(vocabulary)}
     if not vocabulary:
         raise ValueError("tokenizer is an empty vocabulary; expected token strings")

@@ -92,7 +92,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
 def test_a_mistake_in_python_is_the_same_error():
     with pytest.raises(UsageError, match="rate is -1"):
         Outer(rate=-1.0)
-    with pytest.raises(UsageError, match="label is .* expected UTF-8 text"):
+    with pytest.raises(UsageError, match=r"label is .* expected UTF-8 text"):
         Outer(label="\udcff")
 
 
