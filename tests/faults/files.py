@@ -60,7 +60,7 @@ class Files:
         ended, said, *result = self._result(name, place)
         wrong = None
         if ended == "exit code 0":
-            if target not in LOGITS and result != self.expected[name][2:]:
+            if target not in LOGITS and tuple(result) != self.expected[name][2:]:
                 wrong = "another result, and no word of it"
         elif ended not in ("exit code 1", "exit code 2"):
             wrong = ended
