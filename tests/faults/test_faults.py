@@ -15,7 +15,9 @@ FAILING_TODAY = {"files": (), "calls": (), "cases": (), "kills": ()}
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 
 
-@pytest.mark.parametrize(("part", "number"), [("calls", 150), ("cases", 25), ("kills", 1), ("files", 4)])
+@pytest.mark.parametrize(
+    ("part", "number"), [("calls", 150), ("cases", 25), ("kills", 1), pytest.param("files", 4, marks=pytest.mark.slow)]
+)
 def test_the_first_cases_survive(part, number):
     """Each part in a process of its own, since its children are forked."""
     counts = dict.fromkeys(FAILING_TODAY, 0) | {part: number}
