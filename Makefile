@@ -14,7 +14,7 @@ export PIP_BUILD_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test reproduce lint format types docs package clean distclean
+.PHONY: help setup test faults reproduce lint format types docs package clean distclean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -31,6 +31,9 @@ $(STAMP): pyproject.toml constraints.txt
 
 test: $(STAMP)  ## run the tests and the docstring examples (PYTEST_ARGS="-m 'not slow'" and the like)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 $(PYTEST_ARGS)
+
+faults: $(STAMP)  ## the long fault injection: random calls, enumerated cases, kills, damaged files (about an hour)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults --calls 30000 --cases 10000 --kills 60 --files 250 --seed 0
 
 reproduce: $(STAMP)  ## rerun the README's example, the toy study and the paper's protocol on a built-in corpus, into runs/
 	$(BIN)/python examples/first_loss.py

@@ -199,6 +199,10 @@ def test_the_model_may_have_more_rows_than_the_tokenizer_tokens():
     assert bleugrad.word_start_mask(vocabulary, size=4).tolist() == [True, False, True, True]
     assert bleugrad.word_start_mask(vocabulary, size=4, special=False).tolist() == [True, False, False, False]
     assert bleugrad.word_start_mask({"▁the": 0, "er": 3}).tolist() == [True, True, True, False]
+    with pytest.raises(TypeError, match="size is 'x' of type str; expected an int"):
+        bleugrad.word_start_mask(["▁a"], size="x")
+    with pytest.raises(TypeError, match=r"tokenizer holds \[1\]: 1; expected token strings"):
+        bleugrad.word_start_mask(["▁a", [1]])
     with pytest.raises(ValueError, match="size is 1; expected at least 2"):
         bleugrad.word_start_mask(vocabulary, size=1)
 

@@ -3,10 +3,13 @@
 import math
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 LEVELS = ("sentence", "corpus")
 METHODS = ("exact", "bound")
+LARGEST_ORDER = 100
+LARGEST_FLOAT = torch.finfo(torch.float32).max
 
 
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
@@ -17,26 +20,30 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
 
 
 def check_order(max_order: object) -> int:
-    """Return ``max_order`` as an int of at least 1."""
+    """Return ``max_order`` as an int from 1 to ``LARGEST_ORDER``."""
     order = check_int("max_order", max_order)
-    if order < 1:
-        raise ValueError(f"max_order is {order}; expected 1 or more (BLEU-4 is max_order=4)")
+    if not 1 <= order <= LARGEST_ORDER:
+        raise ValueError(f"max_order is {order}; expected 1 to {LARGEST_ORDER} (BLEU-4 is max_order=4)")
     return order
 
 
 def check_int(name: str, value: object) -> int:
-    """Return ``value`` if it is an int."""
+    """Return ``value`` if it is an int of 64 bits, as in a tensor."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} is {value!r} of type {type(value).__name__}; expected an int")
+    if value.bit_length() > 63:
+        raise ValueError(f"{name} is an int of {value.bit_length()} bits; expected at most 63 and a sign")
     return value
 
 
 def check_nonnegative(name: str, value: float) -> float:
-    """Return ``value`` as a finite float of at least 0."""
+    """Return ``value`` as a float of at least 0 that float32 can hold."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{name} is {value!r} of type {type(value).__name__}; expected a number")
-    if not math.isfinite(value) or value < 0:
-        raise ValueError(f"{name} is {value}; expected a finite number of at least 0")
+    if isinstance(value, int):
+        check_int(name, value)
+    if not 0 <= value <= LARGEST_FLOAT:
+        raise ValueError(f"{name} is {value}; expected a finite number from 0 to {LARGEST_FLOAT:.4g}")
     return float(value)
 
 
@@ -46,7 +53,7 @@ def check_weights(weights: Sequence[float] | Tensor | None, max_order: int) -> t
         return (1.0 / max_order,) * max_order
     try:
         found = tuple(float(weight) for weight in weights)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise TypeError(f"weights is {weights!r}; expected {max_order} numbers") from None
     if len(found) != max_order:
         raise ValueError(f"weights has {len(found)} entries; expected max_order = {max_order}, one for each order")

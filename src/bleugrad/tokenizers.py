@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bleugrad.core.arguments import check_int
+
 SPACE_MARK = "▁"
 BYTE_SPACES = "ĠĊĉčċČ"
 """Space, newline, tab, carriage return, vertical tab and form feed, as byte-level BPE writes them."""
@@ -65,6 +67,8 @@ def word_start_mask(
         [True, False, True]
     """
     read = _read(tokenizer)
+    if not isinstance(flipped, bool):
+        raise TypeError(f"flipped is a {type(flipped).__name__}; expected True or False")
     if flipped != read.style.marks_ends:
         raise ValueError(_direction_error(read.style, flipped))
     mask = torch.full((_vocabulary_size(read.tokens, size),), special is not False)
@@ -224,9 +228,12 @@ def _space_mark_style(mark: str, tokens: Iterable[str]) -> _Style:
 
 def _checked_vocabulary(vocabulary: Mapping[Any, Any] | Sequence[Any]) -> Mapping[str, int]:
     if not isinstance(vocabulary, Mapping):
-        repeated = len(vocabulary) - len(set(vocabulary))
+        repeated = len(vocabulary) - len(set(map(repr, vocabulary)))
         if repeated:
             raise ValueError(f"tokenizer is a list with {repeated} tokens that occur before; expected distinct tokens")
+        for index, token in enumerate(vocabulary):
+            if not isinstance(token, str):
+                raise TypeError(f"tokenizer holds {token!r}: {index}; expected token strings")
         vocabulary = {token: index for index, token in enumerate(vocabulary)}
     if not vocabulary:
         raise ValueError("tokenizer is an empty vocabulary; expected token strings")
@@ -238,8 +245,8 @@ def _checked_vocabulary(vocabulary: Mapping[Any, Any] | Sequence[Any]) -> Mappin
 
 def _vocabulary_size(tokens: Mapping[str, int], size: int | None) -> int:
     least = max(tokens.values()) + 1
-    if size is not None and size < least:
-        raise ValueError(f"size is {size}; expected at least {least}, the tokenizer's vocabulary")
+    if size is not None and not least <= check_int("size", size) < 2**31:
+        raise ValueError(f"size is {size}; expected at least {least}, the tokenizer's vocabulary, and below 2**31")
     return least if size is None else size
 
 

@@ -90,6 +90,16 @@ def test_no_command_shows_the_help_and_is_wrong_usage(capsys):
         (["toy", "--repeats-length", "9"], "repeats.vocabulary is 5; expected at least length = 9"),
         (["toy", "--repeats-vocabulary", "60"], "repeats.vocabulary is 60 and length 5"),
         (["toy", "--config", "absent.toml"], "cannot read absent.toml: No such file"),
+        (["toy", "--seed", "9" * 400], "seed is a whole number of 1329 bits"),
+        (["toy", "--orders", str(2**63)], "orders is a whole number of 64 bits"),
+        (["toy", "--output", "\udcff"], "output is '\\udcff'; expected UTF-8 text without NUL"),
+        (["train", "--threads", str(2**31)], "threads is 2147483648; expected at most 1024"),
+        (["train", "--objective", "exact", "--objective-sharpness", "1e39"], "objective.sharpness is 1e+39; expected"),
+        (["train", "--objective-max-order", str(2**63)], "objective.max_order is a whole number of 64 bits"),
+        (["train", "--objective-temperature", "1e-45"], "expected 0, or at least 1e-30"),
+        (["translate", "run", "--beam", str(2**31)], "beam is 2147483648; expected at most 2147483647"),
+        (["explain", "run", "a\0b"], "sources is 'a\\x00b'; expected UTF-8 text without NUL"),
+        (["explain", "run", "--smoothing", "1e39"], "smoothing is 1e+39; expected at most 1e+30"),
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_code_2(words, message, capsys, tmp_path, monkeypatch):
@@ -121,6 +131,7 @@ def test_a_wrong_key_in_the_file_names_file_and_key(tmp_path, capsys):
         (["report", "absent"], "absent holds no run"),
         (["toy", *SMALL, "--output", "taken"], "taken is a file"),
         (["toy", *SMALL, "--output", "taken/run"], "cannot write the run to taken/run: Not a directory"),
+        (["data", "--corpus", "multi30k", "--directory", "~nouser"], "the home directory that ~ stands for is unknown"),
     ],
 )
 def test_a_failure_is_one_line_and_exit_code_1(words, message, capsys, tmp_path, monkeypatch):
@@ -140,6 +151,7 @@ def test_a_failure_is_one_line_and_exit_code_1(words, message, capsys, tmp_path,
         (OSError(28, "No space left on device", "here"), "bleugrad toy: here: No space left on device"),
         (MemoryError(), "bleugrad toy: not enough memory for these settings"),
         (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), "not enough memory"),
+        (RuntimeError("Storage size calculation overflowed with sizes=[2147483647, 2147483647]"), "not enough memory"),
     ],
 )
 def test_what_the_machine_refuses_is_said_in_words(error, message, capsys, tmp_path, monkeypatch):
@@ -158,6 +170,13 @@ def test_a_bug_is_not_hidden(tmp_path, monkeypatch):
     monkeypatch.setattr(toy, "require_extra", fail)
     with pytest.raises(RuntimeError, match="a bug"):
         main(["toy", *SMALL, "--output", str(tmp_path / "run")])
+
+
+@pytest.mark.parametrize(("number", "name"), [(0, "input"), (1, "output"), (2, "error")])
+def test_a_closed_standard_stream_is_one_line(number, name):
+    done = run_process("-m", "bleugrad", "data", preexec_fn=lambda: os.close(number))
+    message = f"bleugrad: standard {name} is closed; redirect it, for example to {os.devnull}\n"
+    assert (done.returncode, done.stdout + done.stderr) == (1, message)
 
 
 def test_a_missing_extra_is_named_with_the_command_that_installs_it(tmp_path, capsys, monkeypatch):

@@ -48,6 +48,7 @@ def results(path):
     return summary, (path / "tables.tex").read_text()
 
 
+@pytest.mark.slow
 def test_every_stage_is_a_run_of_its_own_with_a_log(finished):
     stages = {str(path.parent.relative_to(finished)) for path in finished.glob("seed-*/*/run.json")}
     tries = [f"{label}-lr{rate}" for label in ("ce", "mix") for rate in ("1e-3", "1e-2")]
@@ -57,6 +58,7 @@ def test_every_stage_is_a_run_of_its_own_with_a_log(finished):
     assert "epoch 1: loss" in (finished / "seed-1" / "base" / "log.txt").read_text()
 
 
+@pytest.mark.slow
 def test_the_log_tells_the_number_of_stages_the_time_left_and_the_results(finished):
     log = (finished / "log.txt").read_text()
     lines = log.splitlines()
@@ -69,6 +71,7 @@ def test_the_log_tells_the_number_of_stages_the_time_left_and_the_results(finish
     assert lines[-1] == f"report: {finished / 'report.html'}"
 
 
+@pytest.mark.slow
 def test_the_branches_start_from_the_best_weights_of_the_base(finished):
     for seed in (1, 2):
         best = json.loads((finished / f"seed-{seed}" / "base" / "summary.json").read_text())["best_bleu"]
@@ -78,6 +81,7 @@ def test_the_branches_start_from_the_best_weights_of_the_base(finished):
             assert history[0]["bleu"] == best
 
 
+@pytest.mark.slow
 def test_the_summary_holds_what_the_stages_saved(finished):
     summary, _ = results(finished)
     assert summary["seeds"] == [1, 2]
@@ -97,6 +101,7 @@ def test_the_summary_holds_what_the_stages_saved(finished):
     assert [len(search["pairs"]) for search in summary["scores"].values()] == [3, 3]
 
 
+@pytest.mark.slow
 def test_what_is_done_is_not_done_again_and_a_lost_page_is_drawn_again(finished, options, capsys):
     before = results(finished)
     times = {path: path.stat().st_mtime_ns for path in finished.glob("seed-*/*/run.json")}
@@ -108,6 +113,7 @@ def test_what_is_done_is_not_done_again_and_a_lost_page_is_drawn_again(finished,
     assert (finished / "report.html").exists()
 
 
+@pytest.mark.slow
 def test_a_report_needs_no_stage(finished, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(finished, copy, ignore=shutil.ignore_patterns("seed-*", "report.html", "figures"))
@@ -115,6 +121,7 @@ def test_a_report_needs_no_stage(finished, tmp_path):
     assert (copy / "report.html").read_bytes() == (finished / "report.html").read_bytes()
 
 
+@pytest.mark.slow
 def test_other_settings_in_the_same_directory_are_refused(finished, options, capsys):
     before = results(finished)
     assert main(["reproduce", *options, "--base-epochs", "7", "--output", str(finished)]) == 1
@@ -122,6 +129,7 @@ def test_other_settings_in_the_same_directory_are_refused(finished, options, cap
     assert "was made with optimizer.epochs = 14, and 7 is asked for now" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_bases_alone_go_on_for_more_epochs(finished, options, tmp_path):
     copy, base = tmp_path / "copy", Path("seed-1", "base")
     shutil.copytree(finished, copy, ignore=shutil.ignore_patterns("*-lr*"))
@@ -132,6 +140,7 @@ def test_bases_alone_go_on_for_more_epochs(finished, options, tmp_path):
     assert json.loads((copy / base / "run.json").read_text())["resumed"]
 
 
+@pytest.mark.slow
 def test_a_failing_stage_is_named_with_its_log(finished, options, tmp_path, capsys):
     copy = tmp_path / "copy"
     shutil.copytree(finished, copy)
@@ -147,6 +156,7 @@ def test_a_failing_stage_is_named_with_its_log(finished, options, tmp_path, caps
     assert json.loads((copy / "run.json").read_text())["status"] == "failed"
 
 
+@pytest.mark.slow
 def test_a_run_taken_up_again_knows_the_time_left(finished, options, tmp_path, capsys):
     copy = tmp_path / "copy"
     shutil.copytree(finished, copy)
@@ -159,6 +169,7 @@ def test_a_run_taken_up_again_knows_the_time_left(finished, options, tmp_path, c
     assert results(copy) == results(finished)
 
 
+@pytest.mark.slow
 def test_overwriting_removes_every_stage(finished, options, tmp_path):
     from bleugrad.experiments.paper.study import remove_stages
 

@@ -202,6 +202,8 @@ LOGITS = torch.zeros(3, 4)
         ({"vocabulary": ["a"]}, "vocabulary has 1 entries; expected 4, the logits' V"),
         ({"tokens": ["a"]}, "tokens has 1 entries; expected 3, the logits' T"),
         ({"samples": 1}, "samples is 1; expected 0, or 2 or more"),
+        ({"samples": 2**62}, "samples is 4611686018427387904"),
+        ({"seed": 2**64}, "seed is an int of 65 bits"),
         ({"method": "fast"}, "method is 'fast'"),
         ({"mask": torch.ones(2, dtype=torch.bool)}, "mask has shape"),
     ],

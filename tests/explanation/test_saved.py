@@ -120,3 +120,10 @@ def test_references_are_tokens_or_ids():
         token_ids("a c", ["a", "b"])
     with pytest.raises(UsageError, match="holds '-1'; expected token ids"):
         token_ids("-1", None)
+
+
+def test_a_damaged_header_of_numpy_is_told(tmp_path):
+    path = write(tmp_path / "a.npy", torch.zeros(2, 2))
+    path.write_bytes(path.read_bytes().replace(b"}", b"("))  # a bracket that is never closed
+    with pytest.raises(FailureError, match="cut off, damaged, or holds no plain numbers"):
+        read_logits(path)

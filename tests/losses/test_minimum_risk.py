@@ -102,6 +102,8 @@ BAD = [
     ({"alpha": float("nan")}, ValueError, "alpha"),
     ({"alpha": "sharp"}, TypeError, "alpha"),
     ({"samples": 1}, ValueError, "samples is 1; expected 2 or more"),
+    ({"samples": 2**62}, ValueError, r"samples is 4611686018427387904; expected .* below 2\*\*31"),
+    ({"generator": 2**64}, ValueError, "generator is an int of 65 bits"),
     ({"samples": 0, "include_reference": True}, ValueError, "samples is 0"),
 ]
 

@@ -40,6 +40,13 @@ def test_killed_at_any_moment_a_run_resumes_to_the_same_files(corpus, tmp_path):
     check(found["results"])
 
 
+def wait_for(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "the run did not come so far in a minute"
+        time.sleep(0.01)
+
+
 @pytest.mark.slow
 def test_the_command_is_killed_in_the_middle_and_resumes(corpus, finished, tmp_path):
     settings = (finished / "config.toml").read_text().replace("epochs = 2", "epochs = 40")
@@ -51,10 +58,10 @@ def test_the_command_is_killed_in_the_middle_and_resumes(corpus, finished, tmp_p
 
     run("whole")
     process = subprocess.Popen([*words, tmp_path / "killed"], env=ENVIRONMENT, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 60
-    while not (tmp_path / "killed" / "checkpoints" / "last.safetensors").exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    time.sleep(0.1)
+    checkpoint, records = (tmp_path / "killed" / name for name in ("checkpoints/last.safetensors", "metrics.jsonl"))
+    wait_for(checkpoint.exists)
+    size = records.stat().st_size
+    wait_for(lambda: records.stat().st_size > size)  # steps after the checkpoint are lost
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     assert json.loads((tmp_path / "killed" / "run.json").read_text())["status"] == "running"

@@ -10,6 +10,7 @@ from signal import Signals
 from bleugrad import __version__
 from bleugrad.cli.command import Command
 from bleugrad.cli.commands import COMMANDS
+from bleugrad.cli.options import check_plain_options
 from bleugrad.configuration.loading import suggestion
 from bleugrad.errors import FailureError, UsageError
 from bleugrad.runs.interruption import Terminated
@@ -25,6 +26,10 @@ def main(words: Sequence[str] | None = None) -> int:
     Args:
         words: the command line after the program's name; that of the process by default.
     """
+    for name, stream in (("input", sys.stdin), ("output", sys.stdout), ("error", sys.stderr)):
+        if stream is None:  # the next file opened would take its place
+            print(f"bleugrad: standard {name} is closed; redirect it, for example to {os.devnull}", file=sys.stderr)
+            return FAILED
     parser, parsers = build_parser()
     arguments, unknown = parser.parse_known_args(words)
     if arguments.command is None:
@@ -33,6 +38,7 @@ def main(words: Sequence[str] | None = None) -> int:
     own_parser, command = parsers[arguments.command]
     try:
         _refuse(unknown, own_parser)
+        check_plain_options(arguments)
         command.execute(arguments)
         sys.stdout.flush()
     except UsageError as error:
@@ -97,8 +103,11 @@ def _outside_reason(error: OSError | MemoryError | RuntimeError) -> str | None:
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or error}"
-    if isinstance(error, MemoryError) or "allocate memory" in str(error) or "out of memory" in str(error):
+    memory = ("allocate memory", "out of memory", "Storage size calculation overflowed")
+    if isinstance(error, MemoryError) or any(words in str(error) for words in memory):
         return "not enough memory for these settings"
+    if "home directory" in str(error):  # of Path.expanduser
+        return "the home directory that ~ stands for is unknown; write the path in full"
     return None
 
 

@@ -2,9 +2,10 @@
 
 import argparse
 from argparse import ArgumentParser, Namespace
+from pathlib import PurePath
 from typing import Any
 
-from bleugrad.configuration.stage import Setting, Stage, settings, value_at, walk
+from bleugrad.configuration.stage import Setting, Stage, check_value, settings, value_at, walk
 
 PREFIX = "setting:"
 
@@ -34,6 +35,14 @@ def given_options(arguments: Namespace) -> dict[str, Any]:
             place = place.setdefault(table, {})
         place[name] = value
     return nested
+
+
+def check_plain_options(arguments: Namespace) -> None:
+    """Raise for a value that no type can hold, of the arguments that are no settings; settings check their own."""
+    for key, value in vars(arguments).items():
+        for item in value if isinstance(value, list) else [value]:
+            if not key.startswith(PREFIX) and isinstance(item, int | float | str | PurePath):
+                check_value(key, str(item) if isinstance(item, PurePath) else item)
 
 
 def option_words(config: Stage) -> list[str]:

@@ -33,10 +33,10 @@ def read_toml(file: Path) -> dict[str, Any]:
     """The file's values, or an error in words."""
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{file} is not TOML: {error}") from None
     except UnicodeDecodeError:
         raise UsageError(f"{file} is not TOML: it is not UTF-8 text") from None
+    except (ValueError, RecursionError) as error:  # wrong TOML, a number of too many digits, too many brackets
+        raise UsageError(f"{file} is not TOML that can be read: {error}") from None
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror}") from None
 

@@ -8,6 +8,11 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from bleugrad.errors import UsageError
 
+LARGEST: dict[type, float] = {int: 2**31 - 1, float: 1e30}
+"""The largest size of a number whose option names no limit, so that 32 bits hold it and what is made of it."""
+SMALLEST = 1e-30
+LARGEST_SEED = 2**63 - 1
+
 
 def option(
     default: Any, help: str, *, minimum: float | None = None, above: float | None = None, maximum: float | None = None
@@ -17,9 +22,9 @@ def option(
     Args:
         default: the value if none is given.
         help: one phrase, shown by ``--help`` and in reports.
-        minimum: the smallest value allowed.
+        minimum: the smallest value allowed; minus ``LARGEST`` by default.
         above: the value must be greater than this.
-        maximum: the largest value allowed.
+        maximum: the largest value allowed; ``LARGEST`` by default.
     """
     limits = {"minimum": minimum, "above": above, "maximum": maximum}
     return dataclasses.field(default=default, metadata={"help": help, **limits})
@@ -53,7 +58,9 @@ class Stage:
 class RunStage(Stage):
     """Base of the settings of a whole run: all its randomness comes from one seed."""
 
-    seed: int = option(0, "of all randomness; several runs take this seed and those after it", minimum=0)
+    seed: int = option(
+        0, "of all randomness; several runs take this seed and those after it", minimum=0, maximum=LARGEST_SEED
+    )
 
 
 @dataclass(frozen=True)
@@ -116,23 +123,35 @@ class Setting:
             if value not in self.choices:
                 raise UsageError(f"{self.name} is {value!r}; expected {' or '.join(map(repr, self.choices))}")
             return value
-        if self.item_kind is float and isinstance(value, int) and not isinstance(value, bool):
+        limits = self.field.metadata
+        check_value(self.name, value, limits["minimum"], limits["maximum"])
+        if self.item_kind is float and type(value) is int:
             value = float(value)
         if type(value) is not self.item_kind:
             raise UsageError(f"{self.name} is {value!r}; expected {_noun(self.item_kind, article=True)}")
-        self._check_range(value)
-        return value
-
-    def _check_range(self, value: Any) -> None:
-        limits = self.field.metadata
-        if isinstance(value, float) and not math.isfinite(value):
-            raise UsageError(f"{self.name} is {value}; expected a finite number")
-        if limits["minimum"] is not None and value < limits["minimum"]:
-            raise UsageError(f"{self.name} is {value}; expected at least {limits['minimum']}")
         if limits["above"] is not None and value <= limits["above"]:
             raise UsageError(f"{self.name} is {value}; expected more than {limits['above']}")
-        if limits["maximum"] is not None and value > limits["maximum"]:
-            raise UsageError(f"{self.name} is {value}; expected at most {limits['maximum']}")
+        return value
+
+
+def check_value(name: str, value: Any, minimum: float | None = None, maximum: float | None = None) -> None:
+    """Raise for text that no file can hold, and for a number out of range; ``LARGEST`` is the range by default."""
+    if isinstance(value, str):
+        if "\0" in value or value != value.encode(errors="ignore").decode():
+            raise UsageError(f"{name} is {value!r}; expected UTF-8 text without NUL")
+        return
+    if type(value) not in LARGEST:
+        return
+    if type(value) is int and value.bit_length() > 63:  # too long to convert, or even to show
+        raise UsageError(f"{name} is a whole number of {value.bit_length()} bits; expected at most 63")
+    if not math.isfinite(value):
+        raise UsageError(f"{name} is {value}; expected a finite number")
+    if value < (least := -LARGEST[type(value)] if minimum is None else minimum):
+        raise UsageError(f"{name} is {value}; expected at least {least}")
+    if value > (most := LARGEST[type(value)] if maximum is None else maximum):
+        raise UsageError(f"{name} is {value}; expected at most {most}")
+    if 0 < abs(value) < SMALLEST:
+        raise UsageError(f"{name} is {value}; expected 0, or at least {SMALLEST} in size")
 
 
 def settings(kind: type[Stage]) -> list[Setting]:

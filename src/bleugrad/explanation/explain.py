@@ -69,10 +69,10 @@ def explain(
     """
     score = Expectation(BLEU(max_order, weights, smoothing), method, "sentence").score
     rows, labels = _counted_rows(logits, mask, _check_labels("tokens", tokens, logits, 0))
-targets = _targets(reference, rows, eos_id, word_start, max_order)
+    targets = _targets(reference, rows, eos_id, word_start, max_order)
     check_cells("the explanation", rows.shape[0], int(targets.tokens.lengths.sum()), max_order, MOST_CELLS)
     texts = ReferenceTexts(_check_labels("vocabulary", vocabulary, rows, 1), targets)
-    samples = _check_samples(samples)
+    samples, seed = _check_samples(samples), check_int("seed", seed)
 
     gathered = Rows(rows[None]).token_probabilities(targets.columns, None, targets.word_start)
     if (bad := gathered.match_probs[..., 0].isnan()).any():
@@ -246,6 +246,6 @@ def _check_labels(name: str, labels: Sequence[str] | None, logits: Tensor, axis:
 
 def _check_samples(samples: object) -> int:
     number = check_int("samples", samples)
-    if number < 0 or number == 1:
-        raise ValueError(f"samples is {number}; expected 0, or 2 or more, since one has no standard error")
+    if not 0 <= number < 2**31 or number == 1:
+        raise ValueError(f"samples is {number}; expected 0, or 2 or more below 2**31, since one has no standard error")
     return number

@@ -5,6 +5,7 @@ import pickle
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import torch
@@ -130,7 +131,7 @@ def _read_numpy(path: Path) -> Tensor | Mapping[str, Tensor]:
             if isinstance(found, np.ndarray):
                 return torch.from_numpy(found)
             return {key: torch.from_numpy(found[key]) for key in found.files}
-    except (ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
+    except (ValueError, TypeError, EOFError, SyntaxError, TokenError, zipfile.BadZipFile) as error:
         raise FailureError(f"{path} is cut off, damaged, or holds no plain numbers: {error}") from None
 
 

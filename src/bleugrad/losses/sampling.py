@@ -237,8 +237,8 @@ def check_given_tokens(name: str, tokens: object, batch: int | None = None) -> T
 def check_samples(samples: object, least: int = 1, reason: str = "") -> int:
     """Return ``samples`` as an int of at least ``least``."""
     number = check_int("samples", samples)
-    if number < least:
-        raise ValueError(f"samples is {number}; expected {least} or more{reason}")
+    if not least <= number < 2**31:
+        raise ValueError(f"samples is {number}; expected {least} or more{reason}, and below 2**31")
     return number
 
 
@@ -275,4 +275,4 @@ def _check_generator(generator: object) -> tuple[int | None, torch.Generator | N
         return None, generator
     if isinstance(generator, bool) or not isinstance(generator, int):
         raise TypeError(f"generator is a {type(generator).__name__}; expected a torch.Generator, a seed (int) or None")
-    return generator, None
+    return check_int("generator", generator), None

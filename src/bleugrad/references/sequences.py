@@ -94,7 +94,10 @@ def pad_lists(name: str, lists: Sequence[Sequence[int]], padding: int) -> Tensor
     rows = [_id_list(f"{name}[{index}]", row) for index, row in enumerate(lists)]
     width = max((len(row) for row in rows), default=0)
     padded = [row + [padding] * (width - len(row)) for row in rows]
-    return torch.tensor(padded, dtype=torch.long).view(len(rows), width)
+    try:
+        return torch.tensor(padded, dtype=torch.long).view(len(rows), width)
+    except (OverflowError, RuntimeError, ValueError):  # which of them depends on the version of torch
+        raise ValueError(f"{name} holds an id of more than 63 bits; expected token ids") from None
 
 
 def _id_list(name: str, row: Sequence[int]) -> list[int]:
@@ -103,7 +106,10 @@ def _id_list(name: str, row: Sequence[int]) -> list[int]:
     wrong = [entry for entry in row if not hasattr(entry, "__index__")]
     if wrong:
         raise TypeError(f"{name} holds {wrong[0]!r} of type {type(wrong[0]).__name__}; expected integer token ids")
-    return [operator.index(entry) for entry in row]
+    try:
+        return [operator.index(entry) for entry in row]
+    except TypeError as error:  # a tensor of several elements, or of no integers
+        raise TypeError(f"{name} holds a value that is no integer; expected token ids: {error}") from None
 
 
 def prepare_hypotheses(
@@ -119,7 +125,11 @@ def prepare_hypotheses(
         raise ValueError(f"hypotheses has shape {tuple(ids.shape)}; expected (B, T)")
     valid = ids != ignore_index
     if lengths is not None:
-        lengths = check_ids("hypothesis_lengths", torch.as_tensor(lengths, device=ids.device))
+        try:
+            lengths = torch.as_tensor(lengths, device=ids.device)
+        except (OverflowError, RuntimeError, TypeError, ValueError):
+            raise TypeError(f"hypothesis_lengths is {lengths!r:.200}; expected a tensor (B,) of lengths") from None
+        lengths = check_ids("hypothesis_lengths", lengths)
         if lengths.shape != ids.shape[:1]:
             raise ValueError(f"hypothesis_lengths has shape {tuple(lengths.shape)}; expected {tuple(ids.shape[:1])}")
         if not torch.compiler.is_compiling() and ((lengths < 0) | (lengths > ids.shape[1])).any():

@@ -45,7 +45,7 @@ def bleu(
             a sentence. Counts are clipped at the maximum over references, and the closest length (ties to the shorter)
             is the reference length. Among several references an empty one is treated as absent.
         hypothesis_lengths: (B,), positions from there on do not count.
-        max_order: highest n-gram order N.
+        max_order: highest n-gram order N, at most 100.
         weights: N non-negative numbers that sum to 1, uniform by default; ``(0, 0, 0, 1)`` scores 4-grams alone.
         smoothing: s, added to matches and totals of every order. With 0 the score is sacreBLEU's without smoothing
             (its add-k smoothing leaves order 1 alone).

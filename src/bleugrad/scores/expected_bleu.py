@@ -54,7 +54,7 @@ def expected_bleu(
             lengths, exact for one reference each.
         word_start: (V,) bool, tokens that open a word. Then words are counted: matches, totals, lengths and brevity
             penalty are in words, exactly, while references stay token ids. See :func:`bleugrad.word_start_mask`.
-        max_order: highest n-gram order N.
+        max_order: highest n-gram order N, at most 100.
         weights: N non-negative numbers that sum to 1, uniform by default.
         smoothing: s, added to matches and totals of every order as in the paper (sacreBLEU's add-k leaves order 1
             alone).

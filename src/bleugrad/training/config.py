@@ -21,7 +21,7 @@ class ObjectiveConfig(Stage):
         "ce", "cross-entropy, the paper's bound, exact expected BLEU, REINFORCE, minimum risk, unbiased BLEU"
     )
     level: Literal["corpus", "sentence"] = option("corpus", "bound and exact: pool the batch, or score each sentence")
-    max_order: int = option(4, "highest n-gram order", minimum=1)
+    max_order: int = option(4, "highest n-gram order", minimum=1, maximum=100)
     smoothing: float = option(1.0, "added to matches and totals of every order", minimum=0)
     units: Literal["tokens", "words"] = option("tokens", "bound and exact with subwords: what n-grams are made of")
     cross_entropy_weight: float = option(0.0, "adds this times the cross-entropy to the other objectives", minimum=0)
@@ -39,11 +39,13 @@ class ObjectiveConfig(Stage):
     end_positions: int = option(
         0, "bound and exact: positions after EOS, which tell what it costs to end there or not", minimum=0
     )
-    sharpness: float = option(1.0, "bound and exact: their logits are multiplied by it", above=0)
+    sharpness: float = option(1.0, "bound and exact: their logits are multiplied by it", above=0, maximum=1e6)
     own_first: float = option(0.0, "mixture: share of own tokens in the first epoch", minimum=0, maximum=1)
     own_last: float = option(0.25, "mixture: share of own tokens in the last epoch", minimum=0, maximum=1)
     temperature: float = option(1.0, "of the decoder's own samples and of Gumbel", above=0)
-    length_factor: float = option(1.2, "own tokens: positions for each of the longest reference", minimum=1)
+    length_factor: float = option(
+        1.2, "own tokens: positions for each of the longest reference", minimum=1, maximum=1000
+    )
     length_extra: int = option(3, "own tokens: further positions", minimum=0)
 
     def __post_init__(self) -> None:
@@ -96,7 +98,7 @@ class EvaluationConfig(Stage):
     batch_size: int = option(128, "sentences translated at once", minimum=1)
     tokenize: Literal["none", "13a", "intl", "char"] = option("none", "by sacreBLEU; the corpora here are tokenised")
     length_penalty: float = option(1.0, "beam search divides log-probabilities by length to this power", minimum=0)
-    maximum_factor: float = option(2.0, "longest translation: tokens for each source token", above=0)
+    maximum_factor: float = option(2.0, "longest translation: tokens for each source token", above=0, maximum=1000)
     maximum_extra: int = option(10, "longest translation: further tokens", minimum=1)
     forbid_unknown: bool = option(True, "never write the unknown word")
 
@@ -106,7 +108,7 @@ class TrainConfig(RunStage):
     """A whole training run."""
 
     device: Literal["auto", "cpu", "cuda"] = option("auto", "where to compute; auto takes a GPU where there is one")
-    threads: int = option(1, "of torch on a CPU, for each process; 0 leaves it to torch", minimum=0)
+    threads: int = option(1, "of torch on a CPU, for each process; 0 leaves it to torch", minimum=0, maximum=1024)
     record_every: int = option(50, "steps between records of loss and gradient norm", minimum=1)
     checkpoint_every: int = option(1000, "steps between checkpoints within an epoch; 0 only after each", minimum=0)
     tensorboard: bool = option(False, "write curves for TensorBoard too")

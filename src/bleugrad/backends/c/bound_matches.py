@@ -22,7 +22,9 @@ def forward(
     if library is None:
         return None
     matches = unit_probs.new_zeros(clips.shape[:2])
-    problem = make_problem(Patterns, (*unit_probs.shape, clips.shape[1], CHUNK, 1, 0), unit_probs, clips, None, spans, None, None)
+    problem = make_problem(
+        Patterns, (*unit_probs.shape, clips.shape[1], CHUNK, 1, 0), unit_probs, clips, None, spans, None, None
+    )
     library.run("bound", problem, unit_probs.numel() * clips.shape[1], boundary, matches)
     return (matches,), None
 
@@ -34,6 +36,8 @@ def backward(kept: None, needs: Any, grads: Any, outputs: Outputs, inputs: Any) 
     if library is None:
         return None
     found = (unit_probs.new_zeros(unit_probs.shape), unit_probs.new_zeros(unit_probs.shape[:2]))
-    problem = make_problem(Patterns, (*unit_probs.shape, clips.shape[1], CHUNK, 1, 0), unit_probs, clips, None, spans, None, None)
+    problem = make_problem(
+        Patterns, (*unit_probs.shape, clips.shape[1], CHUNK, 1, 0), unit_probs, clips, None, spans, None, None
+    )
     library.run("bound_backward", problem, unit_probs.numel() * clips.shape[1], boundary, grads[0], *found)
     return found[0], None, found[1]

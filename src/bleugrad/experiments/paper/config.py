@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from bleugrad.configuration.stage import RunStage, Stage, option, stage
+from bleugrad.configuration.stage import LARGEST_SEED, RunStage, Stage, option, stage
 from bleugrad.data.config import DataConfig
 from bleugrad.errors import UsageError
 from bleugrad.experiments.paper.branches import Branch, read_branch
@@ -50,7 +50,7 @@ class TuningConfig(Stage):
 class ReproduceConfig(RunStage):
     """The whole protocol."""
 
-    seed: int = option(1, "of the first run; further runs take the seeds after it", minimum=0)
+    seed: int = option(1, "of the first run; further runs take the seeds after it", minimum=0, maximum=LARGEST_SEED)
     seeds: int = option(3, "runs of the whole protocol", minimum=1)
     objectives: tuple[str, ...] = option(
         OBJECTIVES,
@@ -60,7 +60,7 @@ class ReproduceConfig(RunStage):
     resamples: int = option(1000, "of the test set, for bootstrap intervals and tests", minimum=100)
     examples: int = option(8, "translations shown side by side in the report", minimum=0)
     device: Literal["auto", "cpu", "cuda"] = option("auto", "where to compute; auto takes a GPU where there is one")
-    threads: int = option(1, "of torch on a CPU, for each process; 0 leaves it to torch", minimum=0)
+    threads: int = option(1, "of torch on a CPU, for each process; 0 leaves it to torch", minimum=0, maximum=1024)
     checkpoint_every: int = option(500, "steps between checkpoints within an epoch; 0 only after each", minimum=0)
     data: DataConfig = stage(DataConfig, "corpus and batches")
     model: ModelConfig = stage(ModelConfig, "encoder and decoder")

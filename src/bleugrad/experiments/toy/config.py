@@ -16,7 +16,7 @@ class RepeatsConfig(Stage):
     cases: int = option(200, "cases of each kind, distinct and repeated words; 0 leaves the study out", minimum=0)
     vocabulary: int = option(5, "words to choose from, at least as many as the length", minimum=2)
     length: int = option(5, "positions of hypothesis and reference", minimum=2)
-    max_order: int = option(2, "highest n-gram order", minimum=1)
+    max_order: int = option(2, "highest n-gram order", minimum=1, maximum=100)
     smoothing: float = option(
         1.0, "added to matches and totals of every order; 1 is the paper's for training", minimum=0
     )
@@ -38,7 +38,7 @@ class RepeatsConfig(Stage):
 class ToyConfig(RunStage):
     """Learning curves of BLEU-N for each order N."""
 
-    orders: tuple[int, ...] = option((1, 2, 4), "draw BLEU-N for each of these N", minimum=1)
+    orders: tuple[int, ...] = option((1, 2, 4), "draw BLEU-N for each of these N", minimum=1, maximum=100)
     vocabulary: int = option(10000, "words to choose from", minimum=2)
     length: int = option(10, "positions of hypothesis and reference", minimum=1)
     seeds: int = option(5, "runs of each order, with logits and reference of their own", minimum=1)

@@ -96,9 +96,7 @@ def _expectation(
 
 def _bleu(config: ToyConfig, order: int, hypotheses: Tensor, reference: Tensor) -> Tensor:
     references = reference.expand(len(hypotheses), -1)
-    return bleugrad.bleu(
-        hypotheses, references, max_order=order, smoothing=config.smoothing, level="sentence"
-    ).value
+    return bleugrad.bleu(hypotheses, references, max_order=order, smoothing=config.smoothing, level="sentence").value
 
 
 def _optimizer(config: ToyConfig, logits: Tensor) -> torch.optim.Optimizer:
