@@ -16,7 +16,7 @@ def forward(keep: bool, ids: Tensor, lengths: Tensor, word_start: Tensor) -> tup
     spans = (_next_opening(opens, lengths) - position).clamp(min=1)
     numbers = _segment_numbers(ids.flatten(1), spans.flatten(1)).view_as(ids)
     counts = opens.sum(-1)
-    order, used = opens.long().argsort(-1, descending=True, stable=True), position < counts[..., None]
+    order, used = opens.long().argsort(stable=True, dim=-1, descending=True), position < counts[..., None]
     starts, spans, numbers, continued = (
         torch.where(used, values.gather(-1, order), fill)
         for values, fill in ((column, 0), (spans, 1), (numbers, 0), (~marked, False))
@@ -50,4 +50,5 @@ def _segment_numbers(ids: Tensor, spans: Tensor) -> Tensor:
 
 def _ranks(keys: Tensor) -> Tensor:
     """A number below the number of keys for each distinct key."""
-    return torch.unique(keys, return_inverse=True)[1]
+    inverse: Tensor = torch.unique(keys, return_inverse=True)[1]
+    return inverse

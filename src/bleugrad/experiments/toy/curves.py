@@ -72,7 +72,8 @@ def measure(
     bound, exact = (_expectation(config, order, logits, reference, method) for method in ("bound", "exact"))
     drawn = torch.multinomial(logits.softmax(1), config.samples, replacement=True, generator=generator).t()
     sampled = _bleu(config, order, drawn, reference)
-    assert exact.lower is not None and exact.upper is not None
+    assert exact.lower is not None
+    assert exact.upper is not None
     return Measurement(
         step=step,
         argmax_bleu=_bleu(config, order, logits.argmax(1)[None], reference).item(),

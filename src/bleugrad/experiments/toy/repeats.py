@@ -69,7 +69,8 @@ def evaluate_case(logits: Tensor, reference: Tensor, sequences: Tensor, max_orde
         bleugrad.expected_bleu(logits[None], reference[None], method=method, max_order=max_order, smoothing=smoothing)
         for method in ("bound", "exact")
     )
-    assert exact.lower is not None and exact.upper is not None
+    assert exact.lower is not None
+    assert exact.upper is not None
     return Case(
         repeated=len(reference.unique()) < len(reference),
         true_matches=(probs @ scores.matches.double()).tolist(),
