@@ -177,7 +177,7 @@ def test_not_a_number_matters_only_where_it_counts():
 def test_not_a_number_is_refused_beside_empty_references(options):
     broken = LOGITS.clone()
     broken[0, 2, 3] = torch.nan
-    with pytest.raises(ValueError, match="logits holds NaN.*sentence 0, position 2"):
+    with pytest.raises(ValueError, match=r"logits holds NaN.*sentence 0, position 2"):
         ExpectedBLEULoss(**options)(broken, LABELS, references=[[]] * len(LABELS))
 
 
