@@ -187,6 +187,26 @@ def test_words_of_rows_in_either_layout(rng):
         assert_equal(other, results[0], 0)
 
 
+@pytest.mark.parametrize("words", [False, True], ids=["tokens", "words"])
+@pytest.mark.parametrize("eos", [False, True], ids=["fixed", "eos"])
+def test_long_cases_are_those_of_torch(rng, monkeypatch, words, eos):
+    """Several tiles of positions and chunks of columns; patterns with one, a few and many states."""
+    vocabulary, steps = 60, 150
+    ids = np.concatenate([rng.integers(2, vocabulary, 500), np.full(30, 1)])
+    references = torch.from_numpy(np.stack([rng.permutation(ids), np.where(rng.random(530) < 0.5, 1, ids)]))
+    logits = torch.from_numpy(rng.normal(size=(2, steps, vocabulary)))
+    logits[:, :, 1] += 2
+    options = {"level": "sentence"} | ({"eos_id": 0} if eos else {})
+    if words:
+        options["word_start"] = torch.from_numpy(rng.random(vocabulary) < 0.6)
+    found, wanted, used = both(monkeypatch, lambda: value_and_gradient(logits, references, **options))
+    assert {"matches", "matches_backward"} <= used
+    assert_equal(found, wanted, 1e-11)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
+    threaded = value_and_gradient(logits, references, **options)
+    assert_equal(threaded, found, 0)
+
+
 @pytest.mark.parametrize("size", [0, 1, 5, 40, 10**9])
 def test_sums_are_the_same_directly_and_by_transforms(rng, monkeypatch, size):
     mass = torch.from_numpy(rng.dirichlet(np.ones(7), size=(1, 2, 13)))
