@@ -62,6 +62,10 @@ class ExpectedBLEULoss(ExpectedScoreLoss):
         weights: N non-negative numbers that sum to 1, uniform by default.
         smoothing: added to matches and totals of every order.
         eos_id: makes the length random: a hypothesis ends before its first EOS, and so do labels and references.
+        sharpness: scores distributions proportional to p ^ sharpness, so that the model itself need not become certain.
+            The cross-entropy stays that of the model. Values other than 1 cost one more tensor of the logits' size.
+        end_positions: with ``eos_id``, this many positions after the last one that counts, with tokens that match
+            nothing. Without them a hypothesis that does not end in time costs nothing.
         ignore_index: labels equal to it do not count, wherever they stand: right or left padding, a masked prompt,
             holes.
         word_start: (V,) bool, tokens that open a word; then words are counted, exactly, while labels and references
@@ -95,6 +99,8 @@ class ExpectedBLEULoss(ExpectedScoreLoss):
         weights: Sequence[float] | None = None,
         smoothing: float = 1.0,
         eos_id: int | None = None,
+        sharpness: float = 1.0,
+        end_positions: int = 0,
         ignore_index: int = -100,
         word_start: Tensor | None = None,
         reduction: str = "mean",
@@ -102,7 +108,9 @@ class ExpectedBLEULoss(ExpectedScoreLoss):
         process_group: Optional["ProcessGroup"] = None,
     ) -> None:
         super().__init__(
-            Expectation(BLEU(max_order, weights, smoothing), method, level, eos_id, ignore_index),
+            Expectation(
+                BLEU(max_order, weights, smoothing), method, level, eos_id, ignore_index, sharpness, end_positions
+            ),
             word_start=word_start,
             reduction=reduction,
             cross_entropy_weight=cross_entropy_weight,

@@ -79,6 +79,8 @@ def row_statistics(match_probs: Tensor, opening: Tensor, targets: Targets, metho
     patterns, limits = targets.patterns, targets.limits
     assert patterns is not None
     match_probs, opening = _counted_first(match_probs, targets), _counted_first(opening, targets)
+    if targets.end_positions > 0:
+        match_probs, opening, limits = _with_end(match_probs, opening, limits, targets.end_positions)
     ending = None
     if targets.eos_id is not None:
         ending = stopping(match_probs[..., -1], limits)
@@ -108,6 +110,15 @@ def _counted_first(probs: Tensor, targets: Targets) -> Tensor:
     if probs.dim() == 3:
         order, within = order[..., None].expand_as(probs), within[..., None]
     return torch.where(within, probs.gather(1, order), 0)
+
+
+def _with_end(match_probs: Tensor, opening: Tensor, limits: Tensor, number: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Append positions that certainly hold a token that matches nothing, a word of its own, to sentences that count."""
+    pad = torch.nn.functional.pad
+    if opening.dim() == 2:
+        after = torch.arange(opening.shape[1] + number, device=limits.device) >= limits[:, None]
+        opening = pad(opening, (0, number)).masked_fill(after, 1)
+    return pad(match_probs, (0, 0, 0, number)), opening, torch.where(limits > 0, limits + number, 0)
 
 
 def _word_boundary(opening: Tensor, limits: Tensor, ending: Stopping | None) -> Tensor:

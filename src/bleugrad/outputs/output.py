@@ -28,6 +28,10 @@ class Output(ABC):
     def device(self) -> torch.device:
         """Where the output lives."""
 
+    def sharpened(self, sharpness: float) -> "Output":
+        """The same output with distributions proportional to p ^ sharpness, where it supports that."""
+        raise TypeError(f"sharpness is {sharpness}, but {type(self).__name__} supports 1 only")
+
     @abstractmethod
     def statistics(self, targets: Targets, method: str, label_log_probs: bool = False) -> ExpectedStatistics:
         """The expected statistics against the targets, differentiable; ``method`` is "exact" or "bound".

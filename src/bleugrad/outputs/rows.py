@@ -64,11 +64,15 @@ class Rows(RowOutput):
     not supported and says so.
     """
 
-    def __init__(self, logits: Tensor) -> None:
+    def __init__(self, logits: Tensor, sharpness: float = 1.0) -> None:
         check_floating("logits", logits, "(B, T, V)", 3)
         if logits.shape[2] == 0:
             raise ValueError(f"logits has shape {tuple(logits.shape)}; expected (B, T, V) with V of at least 1")
-        self.logits = logits
+        self.logits, self.sharpness = logits, sharpness
+
+    def sharpened(self, sharpness: float) -> "Rows":
+        """Logits multiplied by ``sharpness`` for matches; the log-probabilities of targets stay those of the model."""
+        return Rows(self.logits, self.sharpness * sharpness)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -83,7 +87,10 @@ class Rows(RowOutput):
 
     def token_probabilities(self, ids: Tensor, targets: Tensor | None, word_start: Tensor | None) -> TokenProbabilities:
         """See :meth:`RowOutput.token_probabilities`."""
-        return TokenProbabilities(*operations.row_probabilities(self.logits, ids, targets, word_start))
+        if self.sharpness == 1:
+            return TokenProbabilities(*operations.row_probabilities(self.logits, ids, targets, word_start))
+        plain, sharp = Rows(self.logits), Rows(self.logits * self.sharpness)
+        return _two_passes(plain, sharp, ids, targets, word_start)
 
 
 class Projection(RowOutput):
@@ -96,6 +103,7 @@ class Projection(RowOutput):
         hidden: (B, T, H), any floating type.
         weight: (V, H), the output projection.
         bias: (V,), or None.
+        sharpness: scores distributions proportional to p ^ sharpness.
 
     O(B T V H) time: four products of the size of the projection forward and backward, two if weight and bias need no
     gradient (three in words). Memory: the gradients of the inputs, one chunk of logits no larger than ``hidden`` or 64
@@ -114,14 +122,18 @@ class Projection(RowOutput):
 
     name = "hidden @ weight.T"
 
-    def __init__(self, hidden: Tensor, weight: Tensor, bias: Tensor | None = None) -> None:
+    def __init__(self, hidden: Tensor, weight: Tensor, bias: Tensor | None = None, sharpness: float = 1.0) -> None:
         width = check_floating("hidden", hidden, "(B, T, H)", 3).shape[2]
         vocabulary, found = check_floating("weight", weight, "(V, H)", 2).shape
         if found != width or vocabulary == 0:
             raise ValueError(f"weight has shape {(vocabulary, found)}; expected (V, {width}), with the H of hidden")
         if bias is not None and check_floating("bias", bias, "(V,)", 1).shape[0] != vocabulary:
             raise ValueError(f"bias has shape {tuple(bias.shape)}; expected ({vocabulary},), V as in weight")
-        self.hidden, self.weight, self.bias = hidden, weight, bias
+        self.hidden, self.weight, self.bias, self.sharpness = hidden, weight, bias, sharpness
+
+    def sharpened(self, sharpness: float) -> "Projection":
+        """See :meth:`Rows.sharpened`."""
+        return Projection(self.hidden, self.weight, self.bias, self.sharpness * sharpness)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -136,9 +148,26 @@ class Projection(RowOutput):
 
     def token_probabilities(self, ids: Tensor, targets: Tensor | None, word_start: Tensor | None) -> TokenProbabilities:
         """See :meth:`RowOutput.token_probabilities`."""
+        if self.sharpness != 1:
+            bias = None if self.bias is None else self.bias * self.sharpness
+            plain, sharp = (
+                Projection(self.hidden, self.weight, self.bias),
+                Projection(self.hidden * self.sharpness, self.weight, bias),
+            )
+            return _two_passes(plain, sharp, ids, targets, word_start)
         mean_weight = torch.is_grad_enabled() and self.hidden.requires_grad and word_start is None
         inputs = (self.hidden, self.weight, self.bias, ids, targets, word_start, mean_weight)
         return TokenProbabilities(*operations.projected_probabilities(*inputs)[:3])
+
+
+def _two_passes(
+    plain: RowOutput, sharp: RowOutput, ids: Tensor, targets: Tensor | None, word_start: Tensor | None
+) -> TokenProbabilities:
+    """Matches of a sharper output, and log-probabilities of targets of the output itself."""
+    probs = sharp.token_probabilities(ids, None, word_start)
+    if targets is None:
+        return probs
+    return probs._replace(target_log_probs=plain.token_probabilities(ids[:, :0], targets, None).target_log_probs)
 
 
 def as_output(value: object) -> Output:

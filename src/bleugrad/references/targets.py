@@ -20,7 +20,8 @@ class Targets:
     ``units`` the references in what is counted, tokens or words. ``columns`` (B, L) are the ids whose probabilities are
     needed: the references end to end, then EOS if the length is random. ``patterns`` are the n-grams of the references,
     None if not asked for. ``words`` and ``word_start`` (V,), without EOS, are None where tokens are counted. ``labels``
-    (B, T) are 0 where ``labelled`` (B, T) is False; both may be None.
+    (B, T) are 0 where ``labelled`` (B, T) is False; both may be None. ``end_positions`` more positions, with tokens that
+    match nothing, follow the last one that counts.
     """
 
     mask: Tensor | None
@@ -35,6 +36,7 @@ class Targets:
     word_start: Tensor | None = None
     labels: Tensor | None = None
     labelled: Tensor | None = None
+    end_positions: int = 0
 
 
 def prepare_targets(
@@ -49,6 +51,7 @@ def prepare_targets(
     word_start: Tensor | None = None,
     max_order: int | None = None,
     leave_out: bool = True,
+    end_positions: int = 0,
     of: str = "logits",
     name: str = "references",
 ) -> Targets:
@@ -65,6 +68,7 @@ def prepare_targets(
         word_start: (V,) bool, tokens that open a word; None to count tokens.
         max_order: the highest order of the patterns; None for no patterns.
         leave_out: take the references of a sentence as empty if none of its positions counts.
+        end_positions: positions after the last that counts, with tokens that match nothing.
         of: what messages call the output.
         name: what messages call the references.
     """
@@ -110,7 +114,9 @@ def prepare_targets(
     patterns = None
     if max_order is not None:
         patterns = reference_patterns(units, max_order, None if words is None else words.spans)
-    return Targets(mask, limits, order, tokens, units, columns, eos_id, patterns, words, starts, labels, labelled)
+    return Targets(
+        mask, limits, order, tokens, units, columns, eos_id, patterns, words, starts, labels, labelled, end_positions
+    )
 
 
 def check_word_start(word_start: object, vocabulary: int) -> Tensor:
