@@ -49,19 +49,20 @@ def certified_interval(
     new_matches = statistics.new_matches
     if new_matches is None:
         new_matches = statistics.windows.exact_matches(statistics.patterns)
+    slack = _slack(statistics.limits, new_matches.dtype)
     if statistics.windows.opening is not None:
-        lower, upper = _interval_of_words(new_matches.sum(0), _slack(new_matches), statistics, references, options)
+        lower, upper = _interval_of_words(new_matches.sum(0), slack, statistics, references, options)
     else:
         lower, upper = _interval_by_length(new_matches, statistics, references, options)
-    return _outward(lower, upper, _slack(new_matches), statistics.windows.ending is not None)
+    return _outward(lower, upper, slack, statistics.windows.ending is not None)
 
 
-def _slack(new_matches: Tensor) -> float:
-    """A bound of rounding errors: one for each position, and 32 for the rest, several times what was measured."""
-    return (new_matches.shape[0] + 32) * torch.finfo(new_matches.dtype).eps
+def _slack(limits: Tensor, dtype: torch.dtype) -> Tensor:
+    """A bound of rounding errors (B,): one per position, and 32 for the rest, several times the errors measured."""
+    return (limits + 32).to(dtype) * torch.finfo(dtype).eps
 
 
-def _outward(lower: Tensor | None, upper: Tensor, slack: float, random_length: bool) -> tuple[Tensor | None, Tensor]:
+def _outward(lower: Tensor | None, upper: Tensor, slack: Tensor, random_length: bool) -> tuple[Tensor | None, Tensor]:
     """The interval with its ends moved outward by rounding errors.
 
     Expected matches and factors of the score are sums of products of positive numbers, so their errors are relative. A
@@ -104,7 +105,7 @@ def matches_by_length(new_matches: Tensor, ending: Stopping | None) -> Tensor:
 
 
 def _interval_of_words(
-    matches: Tensor, slack: float, statistics: ExpectedStatistics, references: References, options: ScoreOptions
+    matches: Tensor, slack: Tensor, statistics: ExpectedStatistics, references: References, options: ScoreOptions
 ) -> tuple[Tensor | None, Tensor]:
     """With ``slack``, the rounding error of sums of probabilities, added to them on the safe side."""
     lengths, smoothing = statistics.lengths, options.smoothing
@@ -112,8 +113,12 @@ def _interval_of_words(
     probs = lengths.probs.clamp(min=0)
     totals = lengths.ngram_totals(len(options.weights))
     penalty = penalty_by_length(lengths, references)
-    most = torch.minimum(totals.amax(2), statistics.patterns.clips.sum(2).to(totals.dtype))
-    unsure = slack if statistics.windows.ending is not None else slack * (lengths.support > 0)  # P(W < 0) is 0
+    orders = torch.arange(totals.shape[1], device=totals.device)
+    longest = (statistics.limits[:, None] - orders).clamp(min=0)  # every token a word
+    most = torch.minimum(longest, statistics.patterns.clips.sum(2)).to(totals.dtype)
+    unsure = slack[:, None].expand_as(probs)
+    if statistics.windows.ending is None:
+        unsure = unsure * (lengths.support > 0)  # nothing is below w = 0
     upper = _upper_of_words(matches, probs, totals, penalty, options, unsure)
     lowers = []
     if not references.several:
@@ -133,7 +138,7 @@ def _interval_of_words(
 
 
 def _upper_of_words(
-    matches: Tensor, probs: Tensor, totals: Tensor, penalty: Tensor, options: ScoreOptions, slack: Tensor | float
+    matches: Tensor, probs: Tensor, totals: Tensor, penalty: Tensor, options: ScoreOptions, slack: Tensor
 ) -> Tensor:
     """prod_n (min_w (E[BP; W < w] + max_{l >= w} (BP / (M_n + s)) (e_n + s P(W >= w)))) ^ w_n, (B,)."""
     smoothing = options.smoothing
@@ -147,7 +152,7 @@ def _upper_of_words(
 
 
 def _chain_bound_of_words(
-    matches: Tensor, most: Tensor, probs: Tensor, totals: Tensor, penalty: Tensor, options: ScoreOptions, slack: float
+    matches: Tensor, most: Tensor, probs: Tensor, totals: Tensor, penalty: Tensor, options: ScoreOptions, slack: Tensor
 ) -> Tensor:
     """max over thresholds f of f (e_h + s - E[m(W) + s; f(W) < f]), f(l) = BP(l) / prod_n (M_n(l) + s) ^ w_n, (B,)."""
     highest = max(order for order, weight in enumerate(options.weights) if weight > 0)
@@ -155,7 +160,8 @@ def _chain_bound_of_words(
     worth, order = torch.where(scale > 0, penalty / torch.where(scale > 0, scale, 1), 0).sort(1, descending=True)
     possible = torch.minimum(totals[:, highest], most[:, highest, None]) + options.smoothing
     cost = (probs * possible).gather(1, order)
-    left_out = cost.flip(1).cumsum(1).flip(1) - cost + slack * possible.amax(1, keepdim=True)
+    error = slack * (most[:, highest] + options.smoothing)
+    left_out = cost.flip(1).cumsum(1).flip(1) - cost + error[:, None]
     whole = matches[:, highest] + options.smoothing * probs.sum(1)
     return (worth * (whole[:, None] - left_out)).amax(1).clamp(min=0)
 

@@ -82,7 +82,10 @@ class UnitWindows:
 
 @dataclass(frozen=True)
 class ExpectedStatistics:
-    """``matches`` and ``totals`` (B, N), lengths in units, and what certificates are made of."""
+    """``matches`` and ``totals`` (B, N), lengths in units, and what certificates are made of.
+
+    ``limits`` (B,) is the number of positions that count.
+    """
 
     matches: Tensor
     totals: Tensor
@@ -90,6 +93,7 @@ class ExpectedStatistics:
     patterns: Patterns
     windows: UnitWindows
     new_matches: Tensor | None
+    limits: Tensor
 
 
 @dataclass(frozen=True)
@@ -125,7 +129,7 @@ def expected_statistics(
     totals = lengths.mean_totals(options.max_order)
     new_matches = windows.exact_matches(patterns) if options.method == "exact" else None
     matches = _bound(windows, patterns, counted) if new_matches is None else new_matches.sum(0)
-    return ExpectedStatistics(matches, totals, lengths, patterns, windows, new_matches)
+    return ExpectedStatistics(matches, totals, lengths, patterns, windows, new_matches, limits)
 
 
 def word_boundary(opening: Tensor, limits: Tensor, ending: Stopping | None) -> Tensor:
