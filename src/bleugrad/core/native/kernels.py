@@ -241,7 +241,8 @@ class Kernels:
         """The cotangents of ``units``, ``alive`` and ``opening``, 0 for what is not given."""
         patterns = _patterns(units, clips, overlaps, spans, alive, opening)
         grad_units = units.new_zeros(units.shape)
-        grad_alive, grad_opening = units.new_zeros(2, _chunks(patterns), *units.shape[:2])
+        cells = (_chunks(patterns), *units.shape[:2])
+        grad_alive, grad_opening = units.new_zeros(cells), units.new_zeros(cells)  # an operator's results share nothing
         tensors = [grad.contiguous(), grad_units, grad_alive, grad_opening]
         self._in_chunks("matches_backward", patterns, tensors, 2)
         return grad_units, _sum_of(grad_alive), _sum_of(grad_opening)
