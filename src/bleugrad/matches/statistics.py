@@ -20,8 +20,8 @@ class UnitWindows:
 
     ``probs`` (T, B, L): probability that the window ending at t is the unit, token or word, of column j. ``ending``:
     None for a fixed length. ``opening`` and ``boundary`` (T, B): probability that token t opens a word, and that a word
-    can end at t; None where tokens are counted. ``limits`` (B,): positions that count. ``new_matches`` (T, B, N): expected new matches completed at each
-    position, None where the paper's bound was asked for.
+    can end at t; None where tokens are counted. ``limits`` (B,): positions that count. ``new_matches`` (T, B, N):
+    expected new matches completed at each position, None where the paper's bound was asked for.
     """
 
     probs: Tensor
