@@ -173,22 +173,7 @@ def test_a_failed_forward_pass_leaves_the_projection_as_it_was():
 
 
 def test_models_that_cap_their_logits_cannot_be_fused():
-    import transformers
-
-    config = transformers.Gemma2Config(
-        vocab_size=len(make_tokenizer()),
-        hidden_size=16,
-        intermediate_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        head_dim=8,
-        final_logit_softcapping=30.0,
-        pad_token_id=PAD,
-        eos_token_id=END,
-        bos_token_id=BEGIN,
-    )
-    model = transformers.Gemma2ForCausalLM(config).train()
+    model = make_model("Gemma 2")
     rows = [encode_completion(make_tokenizer(), line, line) for line in LINES[:2]]
     with pytest.raises(ValueError, match="leave fused=True out"):
         run(model, rows, fused=True)

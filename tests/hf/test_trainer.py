@@ -103,15 +103,9 @@ def test_bart_with_a_plain_collator_is_an_error(trainers, tmp_path):
     """The labels are popped before the forward pass, and BART then decodes from the source."""
     from transformers import DataCollatorForSeq2Seq
 
-    model, tokenizer = make_model("BART"), make_tokenizer()
     same = [row | {"labels": row["input_ids"]} for row in features()]
-    trainer = trainers.Seq2SeqTrainer(
-        model=model,
-        args=trainers.arguments(tmp_path, trainers.Seq2SeqTrainingArguments),
-        train_dataset=same,
-        data_collator=DataCollatorForSeq2Seq(tokenizer),
-        compute_loss_func=BLEULoss(model, tokenizer),
-    )
+    given = {"train_dataset": same, "data_collator": DataCollatorForSeq2Seq(make_tokenizer())}
+    trainer = trainers.make_trainer(tmp_path, "BART", trainer=trainers.Seq2SeqTrainer, given=given)
     with pytest.raises(ValueError, match="BLEUCollator"):
         trainer.train()
 
@@ -119,15 +113,12 @@ def test_bart_with_a_plain_collator_is_an_error(trainers, tmp_path):
 def test_bfloat16_training_is_close_to_single_precision(trainers, tmp_path):
     losses = {}
     for bf16 in (False, True):
-        model, tokenizer = make_model("T5", torch.float32), make_tokenizer()
-        trainer = trainers.Seq2SeqTrainer(
-            model=model,
-            args=trainers.arguments(
-                tmp_path, trainers.Seq2SeqTrainingArguments, bf16=bf16, per_device_train_batch_size=8
-            ),
-            train_dataset=features(),
-            data_collator=BLEUCollator(tokenizer, model),
-            compute_loss_func=BLEULoss(model, tokenizer),
+        trainer = trainers.make_trainer(
+            tmp_path,
+            make_model("T5", torch.float32),
+            given={"train_dataset": features()},
+            bf16=bf16,
+            per_device_train_batch_size=8,
         )
         trainer.train()
         losses[bf16] = trainer.state.log_history[0]["loss"]
@@ -146,59 +137,33 @@ def test_bfloat16_training_is_close_to_single_precision(trainers, tmp_path):
     ],
 )
 def test_the_schedule_sets_the_share_of_each_step(trainers, tmp_path, schedule, shares):
-    model, tokenizer, seen = make_model("T5"), make_tokenizer(), []
+    model, seen = make_model("T5"), []
 
     class Recorded(BLEULoss):
         def __call__(self, *args, **options):
             seen.append(self.bleu_weight)
             return super().__call__(*args, **options)
 
-    loss = Recorded(model, tokenizer, bleu_weight=0.123)
-    trainer = trainers.Trainer(
-        model=model,
-        args=trainers.arguments(tmp_path, max_steps=6, per_device_train_batch_size=4),  # two steps an epoch
-        train_dataset=features(),
-        data_collator=BLEUCollator(tokenizer, model),
-        compute_loss_func=loss,
-        callbacks=[BLEUSchedule(loss, **schedule)],
-    )
+    loss = Recorded(model, make_tokenizer(), bleu_weight=0.123)
+    given = {"train_dataset": features(), "callbacks": [BLEUSchedule(loss, **schedule)]}
+    sizes = {"max_steps": 6, "per_device_train_batch_size": 4}  # two steps per epoch
+    trainer = trainers.make_trainer(tmp_path, model, loss=loss, given=given, **sizes)
     trainer.train()
     assert seen == pytest.approx(shares)
 
 
 def test_evaluation_generates_scores_and_reports_the_cross_entropy_of_the_model(trainers, tmp_path):
-    model, tokenizer = make_model("BART"), make_tokenizer()
-    metrics = BLEUMetrics(tokenizer, size=len(LINES), tokenize="none")
-    trainer = trainers.Seq2SeqTrainer(
-        model=model,
-        args=trainers.arguments(
-            tmp_path,
-            trainers.Seq2SeqTrainingArguments,
-            predict_with_generate=True,
-            generation_max_length=12,
-            per_device_eval_batch_size=8,
-        ),
-        eval_dataset=features(),
-        data_collator=BLEUCollator(tokenizer, model),
-        processing_class=tokenizer,
-        compute_loss_func=BLEULoss(model, tokenizer),
-        compute_metrics=metrics,
-    )
+    metrics = BLEUMetrics(make_tokenizer(), size=len(LINES), tokenize="none")
+    trainer = trainers.evaluating_trainer(tmp_path, features(), metrics)
     found = trainer.evaluate()
-    batch = BLEUCollator(tokenizer, model)(features())
-    assert found["eval_loss"] == pytest.approx(model(**batch).loss.item())
+    batch = BLEUCollator(make_tokenizer(), trainer.model)(features())
+    assert found["eval_loss"] == pytest.approx(trainer.model(**batch).loss.item())
     assert 0 <= found["eval_bleu"] <= 100
     assert "tok:none" in metrics.signature
 
 
 def test_evaluation_without_generating_reports_the_loss_itself(trainers, tmp_path):
-    model, tokenizer = make_model("T5"), make_tokenizer()
-    trainer = trainers.Trainer(
-        model=model,
-        args=trainers.arguments(tmp_path, per_device_eval_batch_size=8, prediction_loss_only=True),
-        eval_dataset=features(),
-        data_collator=BLEUCollator(tokenizer, model),
-        compute_loss_func=BLEULoss(model, tokenizer),
-    )
+    options = {"per_device_eval_batch_size": 8, "prediction_loss_only": True}
+    trainer = trainers.make_trainer(tmp_path, "T5", given={"eval_dataset": features()}, **options)
     wanted = expected("T5", features())[0]
     assert trainer.evaluate()["eval_loss"] == pytest.approx(wanted.item())
