@@ -19,6 +19,9 @@ LINES = [
     "slow",
 ]
 
+ROUNDING = 1e-12 if int(transformers.__version__.split(".")[0]) > 4 else 1e-7
+"""Of the comparisons. T5 of transformers 4 takes its softmax in single precision."""
+
 
 @functools.cache
 def make_tokenizer(padding_side="right"):

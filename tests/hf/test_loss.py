@@ -15,6 +15,7 @@ from tests.hf.models import (
     GERMAN,
     LINES,
     PAD,
+    ROUNDING,
     SEQ2SEQ,
     UNKNOWN,
     encode,
@@ -26,7 +27,7 @@ from tests.hf.models import (
 from tests.hf.oracle import step_loss
 
 NOT_WORDS = (PAD, BEGIN, ENGLISH, GERMAN)
-CLOSE = {"rtol": 0, "atol": 1e-12}
+CLOSE = {"rtol": 0, "atol": ROUNDING}
 
 
 def run(model, rows, tokenizer=None, loss=None, **options):

@@ -120,8 +120,7 @@ def test_bfloat16_training_is_close_to_single_precision(trainers, tmp_path):
             bf16=bf16,
             per_device_train_batch_size=8,
         )
-        trainer.train()
-        losses[bf16] = trainer.state.log_history[0]["loss"]
+        losses[bf16] = trainer.train().training_loss
     assert losses[True] != losses[False]
     assert abs(losses[True] - losses[False]) < 5e-3
 
