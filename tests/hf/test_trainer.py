@@ -6,7 +6,7 @@ import torch
 pytest.importorskip("accelerate")
 
 import bleugrad
-from bleugrad.hf import BLEUCollator, BLEULoss, BLEUMetrics, BLEUSchedule, encode_completion
+from bleugrad.hf import BLEUCollator, BLEULoss, BLEUMetrics, BLEUMonitor, BLEUSchedule, encode_completion
 from tests.hf.models import CAUSAL, END, LINES, SEQ2SEQ, features, gradients, make_model, make_tokenizer
 from tests.hf.oracle import step_loss
 
@@ -75,7 +75,10 @@ def test_sentences_with_accumulation_and_without_the_mixin_are_an_error(trainers
 
 def test_accumulated_corpora_are_weighted_by_their_labels(trainers, tmp_path):
     """Statistics cannot be pooled over passes that do not exist at the same time: what is documented instead."""
-    found = trainers.one_step(tmp_path, "T5", features(), loss_options={"level": "corpus"}, **ACCUMULATED)
+    with pytest.warns(
+        UserWarning, match="gradient_accumulation_steps is 3, so each micro-batch is a corpus of its own"
+    ):
+        found = trainers.one_step(tmp_path, "T5", features(), loss_options={"level": "corpus"}, **ACCUMULATED)
     model, rows, total = make_model("T5"), features(), 0.0
     labels = sum(len(row["labels"]) for row in rows)
     for first in range(0, len(rows), 3):
@@ -166,3 +169,70 @@ def test_evaluation_without_generating_reports_the_loss_itself(trainers, tmp_pat
     trainer = trainers.make_trainer(tmp_path, "T5", given={"eval_dataset": features()}, **options)
     wanted = expected("T5", features())[0]
     assert trainer.evaluate()["eval_loss"] == pytest.approx(wanted.item())
+
+
+def test_settings_that_a_trainer_ignores_or_drops_are_warned_of(trainers, tmp_path):
+    rows = [row | {"references": [row["labels"]]} for row in features()]
+    with pytest.warns(UserWarning, match="set ") as found:
+        trainers.one_step(tmp_path, "T5", rows, label_smoothing_factor=0.1, remove_unused_columns=True)
+    assert [str(one.message).split(";")[-1] for one in found] == [" set it to 0", " set remove_unused_columns=False"]
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_the_log_has_bleu_cross_entropy_and_length(trainers, tmp_path, fused):
+    """Means over the micro-batches of the step, from the definition."""
+    model, rows, reported = make_model("T5"), features(), []
+    with torch.no_grad():
+        batch = BLEUCollator(make_tokenizer(), model)(rows)
+        logits, labels = model(**batch).logits, batch["labels"]
+        whole = bleugrad.expected_bleu(logits, labels, eos_id=END, mask=labels != -100, level="sentence")
+        nll = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
+    counts = (labels != -100).sum(1)
+    wanted = {
+        "expected_bleu": (whole.value * counts).sum() / counts.sum(),
+        "cross_entropy": nll,
+        "length_ratio": whole.hypothesis_lengths.sum() / (counts - 1).sum(),
+    }
+
+    class Reporter(trainers.TrainerCallback):
+        def on_log(self, args, state, control, logs=None, **_):
+            reported.append(dict(logs))
+
+    loss = BLEULoss(model, make_tokenizer(), fused=fused)
+    given = {"train_dataset": rows, "callbacks": [Reporter(), BLEUMonitor(loss, stop_outside=(0, 2))]}
+    trainer = trainers.make_trainer(tmp_path, model, loss=loss, given=given, **ACCUMULATED)
+    trainer.train()
+    for entry in (trainer.state.log_history[0], reported[0]):
+        assert {name: entry[name] for name in wanted} == pytest.approx(
+            {k: float(v) for k, v in wanted.items()}, abs=1e-7
+        )
+    assert sum(isinstance(one, BLEUMonitor) for one in trainer.callback_handler.callbacks) == 1
+
+
+def test_a_trainer_gets_the_monitor_of_its_loss(trainers, tmp_path):
+    trainer = trainers.make_trainer(tmp_path, "BART", given={"train_dataset": features()})
+    trainer.compute_loss_func.bleu_weight = 0.0
+    trainer.train()
+    logged = trainer.state.log_history[0]
+    assert logged["cross_entropy"] == pytest.approx(logged["loss"], abs=1e-4)
+    assert 0 < logged["length_ratio"] < 1.3
+    assert "expected_bleu" not in logged
+
+
+@pytest.mark.parametrize(("limits", "steps"), [((0.0, 9.0), 3), ((2.0, 9.0), 1), (None, 3)])
+def test_training_stops_if_the_length_leaves_its_range(trainers, tmp_path, limits, steps):
+    model = make_model("BART")
+    loss = BLEULoss(model, make_tokenizer())
+    given = {"train_dataset": features(), "callbacks": [BLEUMonitor(loss, stop_outside=limits)]}
+    trainer = trainers.make_trainer(tmp_path, model, loss=loss, given=given, max_steps=3)
+    if steps == 1:
+        with pytest.warns(UserWarning, match=r"length_ratio is 1\.\d\d, outside of 2.0 to 9.0: training stops"):
+            trainer.train()
+    else:
+        trainer.train()
+    assert trainer.state.global_step == steps
+
+
+def test_a_range_of_lengths_has_two_ends():
+    with pytest.raises(ValueError, match=r"stop_outside is .* expected two numbers"):
+        BLEUMonitor(None, stop_outside=(1.3, 0.7))

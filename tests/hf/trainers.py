@@ -1,7 +1,7 @@
 """One step of a Hugging Face trainer in double precision by plain descent: what it subtracts is the gradient."""
 
 import torch
-from transformers import Seq2SeqTrainer, Seq2SeqTrainingArguments, Trainer, TrainingArguments
+from transformers import Seq2SeqTrainer, Seq2SeqTrainingArguments, Trainer, TrainerCallback, TrainingArguments  # noqa: F401
 
 from bleugrad.hf import BLEUCollator, BLEULoss, SentenceMean
 from tests.hf.models import ROUNDING, make_model, make_tokenizer
