@@ -94,6 +94,16 @@ def test_labels_of_a_causal_model_that_are_shifted_by_something_else_than_one(sh
         assert f"if they are shifted by {shift} (cross-entropy 0." in found
 
 
+def test_few_positions_are_looked_at():
+    """Those around the first label, however long prompt and padding are."""
+    labels = torch.full((20, 500), -100)
+    labels[:, 300:350] = 7
+    rows, kept = checks.sampled(torch.arange(500).expand(20, 500)[..., None], labels)
+    assert rows[0, :, 0].tolist() == list(range(298, 332))
+    assert torch.equal(kept, labels[:8, 298:332])
+    assert checks.sampled(rows, torch.full((8, 34), -100))[0].shape == (8, 32, 1)
+
+
 def test_the_shift_of_a_model_that_knows_nothing_is_not_doubted():
     model = make_model("GPT-2")
     assert warned(model, [row | {"labels": row["input_ids"]} for row in encode_pairs()]) == []

@@ -21,15 +21,16 @@ from typing import TYPE_CHECKING, Any
 from bleugrad.extras import require_extra
 
 if TYPE_CHECKING:
-    from bleugrad.hf.collator import BLEUCollator
-    from bleugrad.hf.completions import encode_completion
-    from bleugrad.hf.counting import SentenceMean
-    from bleugrad.hf.loss import BLEULoss
-    from bleugrad.hf.metrics import BLEUMetrics
-    from bleugrad.hf.monitor import BLEUMonitor
-    from bleugrad.hf.reward import BLEUReward, bleu_reward
-    from bleugrad.hf.schedule import BLEUSchedule
-    from bleugrad.hf.sft import BLEUSFTTrainer
+    from bleugrad.hf.collator import BLEUCollator as BLEUCollator
+    from bleugrad.hf.completions import encode_completion as encode_completion
+    from bleugrad.hf.counting import SentenceMean as SentenceMean
+    from bleugrad.hf.loss import BLEULoss as BLEULoss
+    from bleugrad.hf.metrics import BLEUMetrics as BLEUMetrics
+    from bleugrad.hf.monitor import BLEUMonitor as BLEUMonitor
+    from bleugrad.hf.reward import BLEUReward as BLEUReward
+    from bleugrad.hf.reward import bleu_reward as bleu_reward
+    from bleugrad.hf.schedule import BLEUSchedule as BLEUSchedule
+    from bleugrad.hf.sft import BLEUSFTTrainer as BLEUSFTTrainer
 
 _HOMES = {
     "BLEUCollator": ("bleugrad.hf.collator", "hf", ("transformers",)),
@@ -44,18 +45,7 @@ _HOMES = {
     "encode_completion": ("bleugrad.hf.completions", "hf", ("transformers",)),
 }
 
-__all__ = [
-    "BLEUCollator",
-    "BLEULoss",
-    "BLEUMetrics",
-    "BLEUMonitor",
-    "BLEUReward",
-    "BLEUSFTTrainer",
-    "BLEUSchedule",
-    "SentenceMean",
-    "bleu_reward",
-    "encode_completion",
-]
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

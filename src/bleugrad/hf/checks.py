@@ -11,8 +11,14 @@ from torch.nn.functional import cross_entropy
 
 from bleugrad.hf.counting import IGNORED
 
-SENTENCES = 8
-"""Sentences that the checks of logits look at."""
+SENTENCES, POSITIONS = 8, 32
+
+
+def sampled(rows: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Some sentences and positions with labels: enough for the checks of logits, in little memory."""
+    start = int((labels[:SENTENCES] != IGNORED).any(0).int().argmax())
+    window = (slice(SENTENCES), slice(max(start - 2, 0), start + POSITIONS))
+    return rows[window], labels[window]
 
 
 def ignored_labels(labels: Tensor) -> str | None:
@@ -57,7 +63,7 @@ def missing_ends(labels: Tensor, eos_id: int | None) -> str | None:
 
 def probabilities(logits: Tensor) -> str | None:
     """Rows that are already normalised."""
-    rows = logits[:SENTENCES].float()
+    rows = logits.float()
     if (rows >= 0).all() and ((rows.sum(-1) - 1).abs() < 1e-2).all():
         return "the model's logits are probabilities: each row sums to 1; expected logits, before the softmax"
     return None
@@ -67,11 +73,10 @@ def wrong_shift(logits: Tensor, labels: Tensor) -> str | None:
     """Labels of a causal model that fit better if they are shifted by 0 or 2 positions instead of 1.
 
     Args:
-        logits: (B, T, V) of all positions.
+        logits: (B, T, V).
         labels: (B, T), not shifted.
     """
-    rows, labels = logits[:SENTENCES].float(), labels[:SENTENCES]
-    losses = []
+    rows, losses = logits.float(), []
     for shift in range(3):
         target = labels[:, shift:]
         if not (target != IGNORED).any():

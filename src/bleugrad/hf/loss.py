@@ -104,20 +104,21 @@ class BLEULoss:
         self._first = True
         self._measured: Tensor | None = None
         self.vocabulary = model.get_output_embeddings().weight.shape[0]
-        self.criterion: BlendedParts = (LinearParts if fused else LogitParts)(
-            method=method,
-            max_order=max_order,
-            weights=weights,
-            smoothing=smoothing,
-            level=level,
-            eos_id=length_eos(tokenizer, eos),
-            ignore_index=IGNORED,
-            reduction="none",
-            word_start=word_starts(tokenizer, self.vocabulary) if words else None,
-        )
-        self.criterion.configure(excluded_ids(tokenizer, eos, special_tokens), weighting)
-        self.logit_criterion = LogitParts(**_same_options(self.criterion)) if fused else self.criterion
-        self.logit_criterion.configure(self.criterion.excluded, weighting)
+        options: dict[str, Any] = {
+            "method": method,
+            "max_order": max_order,
+            "weights": weights,
+            "smoothing": smoothing,
+            "level": level,
+            "eos_id": length_eos(tokenizer, eos),
+            "ignore_index": IGNORED,
+            "reduction": "none",
+            "word_start": word_starts(tokenizer, self.vocabulary) if words else None,
+        }
+        self.logit_criterion = LogitParts(**options)
+        self.criterion: BlendedParts = LinearParts(**options) if fused else self.logit_criterion
+        for criterion in (self.criterion, self.logit_criterion):
+            criterion.configure(excluded_ids(tokenizer, eos, special_tokens), weighting)
         self.bleu_weight = bleu_weight
         self.watch = ForwardWatch(model, fused, self.check_decoder_inputs)
 
@@ -193,7 +194,7 @@ class BLEULoss:
         return parts
 
     def _check_first_batch(self, rows: Tensor, labels: Tensor, seen: Seen) -> None:
-        logits = rows[: checks.SENTENCES]
+        logits, some = checks.sampled(rows, labels)
         if not seen.projected:
             weight, bias = self.watch.projection(rows.dtype)
             logits = torch.nn.functional.linear(logits, weight.detach(), bias)
@@ -204,7 +205,7 @@ class BLEULoss:
             checks.padded_labels(target, self.pad_id, self.eos_id),
             checks.missing_ends(target, self.criterion.eos_id),
             checks.probabilities(logits),
-            checks.wrong_shift(logits, labels) if self.causal else None,
+            checks.wrong_shift(logits, some) if self.causal else None,
             *([] if trainer is None else checks.trainer_settings(trainer, self.criterion.options.level)),
         ]
         for message in filter(None, found):
@@ -288,18 +289,3 @@ def _as_count(number: Tensor | int, like: Tensor) -> Tensor:
 def _world() -> int:
     group = process_group()
     return 1 if group is None else torch.distributed.get_world_size(group)
-
-
-def _same_options(criterion: BlendedParts) -> dict[str, Any]:
-    options = criterion.options
-    return {
-        "method": options.method,
-        "max_order": options.max_order,
-        "weights": options.weights,
-        "smoothing": options.smoothing,
-        "level": options.level,
-        "eos_id": criterion.eos_id,
-        "ignore_index": criterion.ignore_index,
-        "reduction": criterion.reduction,
-        "word_start": criterion.word_start,
-    }
