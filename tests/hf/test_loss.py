@@ -74,6 +74,15 @@ def test_sentences_are_weighted_as_said_and_blended_with_cross_entropy(weighting
     assert_same(run(model, rows, weighting=weighting, bleu_weight=blend), wanted)
 
 
+def test_an_impossible_label_does_not_spoil_bleu():
+    """Its cross-entropy is infinite, and not part of the loss."""
+    model, rows = make_model("Marian"), features()
+    model.final_logits_bias[0, rows[0]["labels"][1]] = -torch.inf
+    value, grads = run(model, rows)
+    assert 0 < value < 1
+    assert all(grad.isfinite().all() for grad in grads.values())
+
+
 def test_without_bleu_it_is_the_loss_of_the_model():
     model, rows = make_model("Marian"), features()
     own = model(**BLEUCollator(make_tokenizer(), model)(rows)).loss

@@ -15,7 +15,7 @@ WEIGHTINGS = ("tokens", "sentences")
 
 
 class BlendedParts(ExpectedLossBase):
-    """Sums to be divided by what the trainer counts: a call returns ``(2,)``, the BLEU part and the cross-entropy part.
+    """Sums that are divided by the trainer's count: a call returns ``(2,)``, the BLEU part and the cross-entropy part.
 
     At sentence level the parts are sums over sentences of ``1 - BLEU`` and of the mean cross-entropy, each times the
     sentence's number of labels with ``weighting = "tokens"``, which makes the second the cross-entropy of all tokens.
@@ -33,7 +33,7 @@ class BlendedParts(ExpectedLossBase):
     measured: Tensor
 
     def configure(self, excluded: Tensor, weighting: str) -> None:
-        """Set which ids BLEU leaves out and how sentences are weighted. ``blend`` is the share of BLEU, at first 1."""
+        """Set the ids that BLEU leaves out and the weighting of sentences. ``blend`` is the share of BLEU, at first 1."""
         self.register_buffer("excluded", excluded, persistent=False)
         self.weighting = weighting
         self.blend = 1.0
@@ -76,7 +76,7 @@ class BlendedParts(ExpectedLossBase):
         nll = of_tokens.sum() if self.weighting == "tokens" else (of_tokens / lengths.clamp(min=1)).sum()
         labels, sizes = lengths.sum(), self._lengths(gathered, targets)
         self.measured = torch.stack([labels, (1 - mean) * labels, of_tokens.sum(), *sizes]).detach()
-        return torch.stack([bleu, nll if self.blend < 1 else nll.detach()])
+        return torch.stack([bleu, nll if self.blend < 1 else torch.zeros_like(nll)])  # 0 times inf is not 0
 
     def _lengths(self, gathered: Gathered, targets: Targets) -> tuple[Tensor, Tensor]:
         """The expected number of tokens before EOS and the labels' number, summed over the batch."""
