@@ -33,7 +33,7 @@ class BlendedParts(ExpectedLossBase):
     measured: Tensor
 
     def configure(self, excluded: Tensor, weighting: str) -> None:
-        """Set the ids that BLEU leaves out and the weighting of sentences. ``blend`` is the share of BLEU, at first 1."""
+        """Set the ids that BLEU leaves out and the weighting. ``blend`` is the share of BLEU, at first 1."""
         self.register_buffer("excluded", excluded, persistent=False)
         self.weighting = weighting
         self.blend = 1.0
