@@ -115,6 +115,9 @@ FAST = [
     continued_bpe,
 ]
 
+UNKNOWN_WORDS = [byte_level, byte_level_behind_a_split, wordpiece, continued_bpe]
+"""Elsewhere the unknown token stands for characters after a mark of its own."""
+
 
 def words_of(ids, mask, decode):
     """The texts of the words."""
@@ -141,7 +144,8 @@ def test_fast_tokenizers(build):
         assert words_of(ids, mask, tokenizer.decode) == line.split()
     assert several > 0  # words of several tokens were among them
     special = [tokenizer.token_to_id(token) for token in SPECIAL]
-    assert mask[special].all()
+    assert mask[special[:-1]].all()
+    assert mask[special[-1]] == (build in UNKNOWN_WORDS)
     assert not bleugrad.word_start_mask(tokenizer, special=False)[special].any()
     with pytest.raises(ValueError, match="flipped"):
         bleugrad.word_start_mask(tokenizer, flipped=True)
@@ -163,6 +167,42 @@ def test_spaces_of_other_kinds_open_a_word():
     assert bleugrad.word_start_mask(vocabulary).tolist() == [True, True, True, True, True, False, False, False]
     vocabulary = ["▁the", "<0x0A>", "<0x09>", "<0xC3>", "er", "▁", "▁▁"]
     assert bleugrad.word_start_mask(vocabulary).tolist() == [True, True, True, False, False, True, True]
+
+
+@pytest.mark.parametrize("space", ["\u00a0", "\u3000", "\u2028", "\t"])
+def test_words_are_split_at_the_spaces_of_sacrebleu(space):
+    """Tokenizers that keep them in their tokens: words are those of str.split, at which sacreBLEU splits."""
+    tokenizers = pytest.importorskip("tokenizers")
+    from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
+
+    words = pre_tokenizers.Split(tokenizers.Regex(r"[▁\s]?[^▁\s]+"), "isolated")
+    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    marks = normalizers.Replace(" ", "▁")
+    styles = [
+        (None, pre_tokenizers.Sequence([words, byte_level]), decoders.ByteLevel()),
+        (marks, words, decoders.Replace("▁", " ")),
+    ]
+    text = f"the{space}lower the{space}lower house{space}the newest,{space}widest tower"
+    for normalizer, pre_tokenizer, decoder in styles:
+        tokenizer = tokenizers.Tokenizer(models.BPE())
+        if normalizer is not None:
+            tokenizer.normalizer = normalizer
+        tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizer, decoder
+        tokenizer.train_from_iterator([text], trainers.BpeTrainer(vocab_size=30, show_progress=False))
+        ids = tokenizer.encode(text).ids
+        assert len(ids) > len(text.split())
+        assert words_of(ids, bleugrad.word_start_mask(tokenizer), tokenizer.decode) == text.split()
+
+
+@pytest.mark.parametrize("build", [metaspace_bpe, metaspace_unigram, replaced_spaces, wordpiece])
+def test_unknown_characters_stay_in_their_word(build):
+    """``low中er`` is one word. What it decodes to is unknown, so that words are counted."""
+    pytest.importorskip("tokenizers")
+    tokenizer = build()
+    mask = bleugrad.word_start_mask(tokenizer)
+    ids = tokenizer.encode("the low中er 中文 tower").ids
+    assert tokenizer.token_to_id("<unk>") in ids
+    assert 1 + mask[ids[1:]].sum() == 4
 
 
 def test_a_mark_in_the_text_of_few_tokens_is_no_mark():
@@ -220,7 +260,9 @@ def test_fast_tokenizers_of_transformers(build):
     mask = bleugrad.word_start_mask(tokenizer)
     assert len(mask) == len(tokenizer)  # <mask> was added
     assert torch.equal(mask[: len(mask) - 1], bleugrad.word_start_mask(build()))
-    assert mask[tokenizer.all_special_ids].all()
+    special = set(tokenizer.all_special_ids) - ({tokenizer.unk_token_id} if build is metaspace_bpe else set())
+    assert mask[sorted(special)].all()
+    assert mask[tokenizer.unk_token_id] == (build in UNKNOWN_WORDS)
     assert not bleugrad.word_start_mask(tokenizer, special=False)[tokenizer.all_special_ids].any()
     for line in UNSEEN:
         ids = tokenizer(line, add_special_tokens=False)["input_ids"]
@@ -253,7 +295,7 @@ def test_sentencepiece(options):
     for line in TEXT[:4] + UNSEEN:
         assert words_of(processor.encode(line), mask, processor.decode) == line.split()
     special = [processor.unk_id(), processor.bos_id(), processor.eos_id()]
-    assert mask[special].all()
+    assert mask[special].tolist() == [False, True, True]
     assert not bleugrad.word_start_mask(processor, special=False)[special].any()
     assert not mask[processor.piece_to_id("<sep>")]  # of the user's own: "▁" stands before it
 

@@ -1,10 +1,10 @@
-"""Which tokens open a word, read from a tokenizer. No tokenizer library is imported: what is passed brings its own.
+"""Which tokens open a word, read from a tokenizer. No tokenizer library is imported here.
 
 Tokenizers mark words in one of two places. SentencePiece and Metaspace (``▁the``), byte-level BPE (``Ġthe``) and
-WordPiece (``##er`` continues) mark where a word *begins*: whether a token opens a word can be seen from the token.
-``low@@ er``, ``low er</w>`` and SentencePiece with the space as suffix (``the▁``) mark where it *ends*: ``er`` may be a
-word of its own or the end of one, so that cannot be seen. But BLEU stays the same if hypothesis and references are all
-turned round, and turned round the token that ended a word opens it.
+WordPiece (``##er`` continues) mark where a word *begins*: the token shows whether it opens a word. ``low@@ er``,
+``low er</w>`` and SentencePiece with the space as suffix (``the▁``) mark where a word *ends*: ``er`` may be a word or
+the end of one, so the token does not show it. But BLEU does not change if hypothesis and references are reversed, and
+then the token that ended a word opens it.
 """
 
 import json
@@ -18,8 +18,19 @@ from torch import Tensor
 from bleugrad.core.arguments import check_int
 
 SPACE_MARK = "▁"
-BYTE_SPACES = "ĠĊĉčċČ"
-"""Space, newline, tab, carriage return, vertical tab and form feed, as byte-level BPE writes them."""
+_SPACES = tuple(chr(code) for code in range(0x3001) if chr(code).isspace())
+"""All characters at which ``str.split``, and so sacreBLEU, splits: also the no-break space and U+3000."""
+
+
+def _byte_symbols() -> dict[int, str]:
+    """The character that byte-level BPE writes for each byte."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {byte: chr(byte) for byte in printable} | {byte: chr(256 + n) for n, byte in enumerate(others)}
+
+
+BYTE_SPACES = tuple("".join(map(_byte_symbols().__getitem__, space.encode())) for space in _SPACES)
+"""Spaces as byte-level BPE writes them: ``Ġ``, ``Ċ``, ``ĉ``, ..., ``Âł``, ``ãĢĢ``."""
 
 BYTE_FALLBACK_SPACES = frozenset(f"<0x{byte:02X}>" for byte in b" \n\t\r\v\f")
 
@@ -36,28 +47,31 @@ def word_start_mask(
     flipped: bool = False,
     size: int | None = None,
 ) -> Tensor:
-    """The tokens that open a word, (V,) bool: what ``word_start=`` wants.
+    """The tokens that open a word, (V,) bool, for ``word_start=``.
 
-    Words are what the tokenizer marks as such. Space marks (``▁``, ``Ġ``) give the words between spaces; WordPiece
-    gives those of its pre-tokenizer, which usually parts punctuation as well.
+    Words are those that the tokenizer marks. Space marks (``▁``, ``Ġ``) give the words between spaces, where tokens
+    that begin with any other space (tab, no-break space, U+3000) open a word too, as in sacreBLEU. WordPiece gives the
+    words of its pre-tokenizer, which usually splits off punctuation as well.
 
     Args:
         tokenizer: a fast tokenizer of transformers, a ``tokenizers.Tokenizer``, a
             ``sentencepiece.SentencePieceProcessor``, or the vocabulary: a list of token strings, or a dict of them to
             ids.
-        special: whether special tokens (padding, begin, end, unknown) open a word, by default yes, so that none becomes
-            part of the word before it. A dict of token strings to bools settles single tokens, special or not, and the
-            special ones it leaves out open a word. A plain vocabulary does not say which tokens are special: there a
-            token without mark opens a word as the vocabulary's style has it, unless named here.
+        special: whether special tokens (padding, begin, end) open a word, by default yes, so that none becomes part of
+            the word before it. A dict of token strings to bools decides single tokens, special or not; special tokens
+            that it does not name open a word. A plain vocabulary does not tell which tokens are special: its tokens
+            are read by their marks, unless they are named here.
         flipped: for vocabularies that mark where a word *ends* (``low@@ er``, ``er</w>``, ``er▁``): whether a token
             opens a word cannot be seen from it there. BLEU does not change if hypotheses and references are flipped in
             time, and then the tokens that end a word open it: ``flipped=True`` gives the mask of those, for
             ``loss(logits.flip(1), labels.flip(1))``. Exact, for fixed lengths: leave ``eos_id`` out.
         size: V of the model where it is larger than the tokenizer's; ids without a token are like special tokens.
 
-    Tokens added by hand that are not special are read like all others. A token with a space inside counts as a part of
-    one word. Words are equal where their tokens are, so write the first word of a sentence like the others
-    (``add_prefix_space=True`` for byte-level BPE).
+    The unknown token of a tokenizer with ``▁`` continues a word: the ``▁`` before it is a token of its own. Elsewhere
+    it opens one. Tokens added by hand that are not special are read like all others. A token with a space inside counts
+    as part of one word, and two spaces in a row (``▁the ▁ ▁cat``) make an empty word: normalise the text first, as
+    SentencePiece does by default. Words are equal if their tokens are, so write the first word of a sentence like the
+    others (``add_prefix_space=True`` for byte-level BPE).
 
     Example:
         >>> vocabulary = ["<s>", "▁the", "▁low", "er", "est"]
@@ -85,13 +99,22 @@ def word_start_mask(
     return mask
 
 
+def marks_word_ends(tokenizer: object) -> bool:
+    """Whether the tokenizer marks where words end, so that :func:`word_start_mask` needs ``flipped=True``."""
+    return _read(tokenizer).style.marks_ends
+
+
 @dataclass(frozen=True)
 class _Style:
-    """How a vocabulary marks words: ``opens`` a word, read from the side that ``marks_ends`` tells."""
+    """How a vocabulary marks words: ``opens`` a word, read from the side that ``marks_ends`` tells.
+
+    ``unknown_opens``: whether the unknown token stands for a word, or for characters after a separate space mark.
+    """
 
     name: str
     opens: Callable[[str], bool]
     marks_ends: bool = False
+    unknown_opens: bool = True
 
 
 @dataclass(frozen=True)
@@ -124,10 +147,14 @@ def _read_fast(backend: Any, special: frozenset[int]) -> _Read:
     description = json.loads(backend.to_str())
     added = backend.get_added_tokens_decoder()
     tokens = backend.get_vocab(with_added_tokens=True)
+    style, model = _style_of_description(description, tokens), description["model"]
+    special |= {index for index, token in added.items() if token.special}
+    if not style.unknown_opens:
+        special -= {tokens.get(model.get("unk_token")), model.get("unk_id")}
     return _Read(
         tokens,
-        _style_of_description(description, tokens),
-        special | {index for index, token in added.items() if token.special},
+        style,
+        special,
         frozenset(token.content for token in added.values() if token.lstrip),
     )
 
@@ -135,15 +162,16 @@ def _read_fast(backend: Any, special: frozenset[int]) -> _Read:
 def _read_sentencepiece(processor: Any) -> _Read:
     size = processor.get_piece_size()
     tokens = {processor.id_to_piece(index): index for index in range(size)}
-    kinds = (processor.is_control, processor.is_unknown, processor.is_unused)
+    style = _space_mark_style(SPACE_MARK, tokens)
+    kinds = [processor.is_control, processor.is_unused, *([processor.is_unknown] if style.unknown_opens else [])]
     special = frozenset(index for index in range(size) if any(kind(index) for kind in kinds))
-    return _Read(tokens, _space_mark_style(SPACE_MARK, tokens), special)
+    return _Read(tokens, style, special)
 
 
 def _style_of_description(description: Mapping[str, Any], tokens: Iterable[str]) -> _Style:
     model = description["model"]
     if model["type"] == "WordLevel":
-        return _Style("one token a word", lambda token: True)
+        return _Style("one token per word", lambda token: True)
     if prefix := model.get("continuing_subword_prefix"):
         return _continuation_style(prefix)
     if suffix := model.get("end_of_word_suffix"):
@@ -159,8 +187,8 @@ def _style_of_description(description: Mapping[str, Any], tokens: Iterable[str])
             return _space_mark_style(SPACE_MARK, tokens)
     found = ", ".join([f"model {model['type']}", *(part["type"] for part in parts)])
     raise ValueError(
-        f"tokenizer has no mark of words that is known: found {found}; expected Metaspace, ByteLevel, WordPiece, or a "
-        "BPE model with continuing_subword_prefix or end_of_word_suffix"
+        f"tokenizer has an unrecognised word-boundary marker: found {found}; expected Metaspace, ByteLevel, WordPiece, "
+        "or a BPE model with continuing_subword_prefix or end_of_word_suffix"
     )
 
 
@@ -211,7 +239,7 @@ def _end_mark_style(suffix: str) -> _Style:
 
 
 def _byte_level_style() -> _Style:
-    return _Style("Ġ opens a word", lambda token: token[:1] in BYTE_SPACES and token != "")
+    return _Style("Ġ opens a word", lambda token: token.startswith(BYTE_SPACES))
 
 
 def _space_mark_style(mark: str, tokens: Iterable[str]) -> _Style:
@@ -223,7 +251,12 @@ def _space_mark_style(mark: str, tokens: Iterable[str]) -> _Style:
         suffixed += ends and not begins
     if suffixed > prefixed:
         return _end_mark_style(mark)
-    return _Style(f"{mark} opens a word", lambda token: token.startswith(mark) or token in BYTE_FALLBACK_SPACES)
+    openings = (mark, *_SPACES)
+    return _Style(
+        f"{mark} opens a word",
+        lambda token: token.startswith(openings) or token in BYTE_FALLBACK_SPACES,
+        unknown_opens=False,
+    )
 
 
 def _checked_vocabulary(vocabulary: Mapping[Any, Any] | Sequence[Any]) -> Mapping[str, int]:

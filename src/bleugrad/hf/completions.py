@@ -12,13 +12,13 @@ def encode_completion(
     """The features of a causal model: prompt and completion as inputs, labels of the completion and its EOS alone.
 
     Args:
-        tokenizer: which may add tokens of its own before the prompt.
-        prompt: what is given, masked by -100 in the labels.
-        completion: what is learnt.
-        references: several, to measure BLEU against; by default the completion.
+        tokenizer: may add tokens of its own before the prompt.
+        prompt: the text before the completion, -100 in the labels.
+        completion: the text to learn.
+        references: several references for BLEU; by default the completion.
 
-    Tokens are those of the two texts one by one, so none spans the border between them. Byte-level tokenizers write the
-    space into the word after it: begin the completion with it.
+    The two texts are tokenised separately, so no token spans the border between them. Byte-level tokenizers write a
+    space into the token after it, so begin the completion with the space. Nothing is truncated.
     """
     given = list(tokenizer(prompt)["input_ids"])
     end = tokenizer.eos_token_id

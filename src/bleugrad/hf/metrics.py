@@ -1,4 +1,4 @@
-"""sacreBLEU of what the trainer has generated."""
+"""sacreBLEU of generated text."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,18 +10,18 @@ from sacrebleu.metrics.bleu import BLEU
 class BLEUMetrics:
     """``compute_metrics`` of a ``Seq2SeqTrainer`` with ``predict_with_generate=True``: sacreBLEU of the corpus, 0..100.
 
-    Evaluating in several processes repeats sentences to fill the last batches; they are cut off, so ``size`` must be
-    given. The evaluation *loss* of a trainer that generates is the model's own cross-entropy, not the training loss:
+    Evaluation in several processes repeats sentences to fill the last batches. They are dropped, so ``size`` is
+    required. The evaluation *loss* of a trainer that generates is the model's own cross-entropy, not the training loss:
     choose checkpoints with ``metric_for_best_model="bleu"``.
 
     Args:
-        tokenizer: decodes; special tokens are dropped.
-        size: sentences of the evaluation data, ``len(eval_dataset)``.
-        references: texts to compare with, one list for each sentence, instead of the decoded labels.
-        tokenize: of sacreBLEU: "13a", "none", "intl", "char".
-        lowercase: whether to ignore case.
+        tokenizer: decodes token ids, without special tokens.
+        size: number of sentences of the evaluation data, ``len(eval_dataset)``.
+        references: reference texts, one list per sentence, instead of the decoded labels.
+        tokenize: sacreBLEU's tokenizer: "13a", "none", "intl", "char".
+        lowercase: ignore case.
 
-    After a call ``signature`` is sacreBLEU's, to be given with the score.
+    After a call, ``signature`` is sacreBLEU's signature. Report it with the score.
     """
 
     def __init__(

@@ -10,9 +10,9 @@ class BLEUReward:
     """Sentence BLEU of completions, 0..1, as a reward function of TRL's GRPO and RLOO trainers.
 
     Args:
-        column: of the data set: a reference text for each prompt, or a list of them.
-        tokenize: of sacreBLEU.
-        smooth_method: of sacreBLEU; "exp" and "floor" keep short and early outputs from all having reward 0.
+        column: column of the data with a reference text, or a list of them, per prompt.
+        tokenize: sacreBLEU's tokenizer.
+        smooth_method: sacreBLEU's smoothing; with "exp" and "floor" short and early outputs have rewards above 0.
         max_order: highest n-gram order.
 
     Example:
@@ -31,12 +31,12 @@ class BLEUReward:
         )
 
     def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float]:
-        """One reward for each completion.
+        """One reward per completion.
 
         Args:
-            prompts: not looked at.
-            completions: texts, or conversations, of which all messages are joined.
-            **columns: those of the data set, the references among them, as TRL passes them.
+            prompts: not used.
+            completions: texts, or conversations, whose messages are joined.
+            **columns: the columns of the data, with the references, as TRL passes them.
         """
         if self.column not in columns:
             found = ", ".join(sorted(columns)) or "none"
@@ -56,4 +56,4 @@ def _text(completion: Any) -> str:
 
 
 bleu_reward = BLEUReward()
-"""BLEU of the column ``reference``, by sacreBLEU's usual tokenizer."""
+"""BLEU against the column ``reference`` with sacreBLEU's default tokenizer."""

@@ -1,4 +1,4 @@
-"""From cross-entropy to expected BLEU while training: the paper's recipe as a callback."""
+"""From cross-entropy to expected BLEU during training: the paper's recipe as a callback."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,14 +12,14 @@ from bleugrad.hf.loss import BLEULoss
 class BLEUSchedule(TrainerCallback):
     """Sets the share of BLEU in the loss at every step: 0 at first, 1 later.
 
-    The share follows from the trainer's state alone, so a resumed run goes on where it was.
+    The share depends on the trainer's state alone, so a resumed run continues where it stopped.
 
     Args:
         loss: the trainer's ``compute_loss_func``.
         after_steps: optimiser steps of cross-entropy alone.
         after_epochs: the same in epochs, fractions allowed.
-        over: length of the linear way from 0 to 1, in steps or epochs as the start; 0 switches at once.
-        share: instead of these, a function of ``(step, epoch)`` that returns the share.
+        over: length of the linear ramp from 0 to 1, in the unit of the start; 0 switches at once.
+        share: a function of ``(step, epoch)`` that returns the share, instead of the other arguments.
 
     Example::
 
@@ -56,13 +56,8 @@ class BLEUSchedule(TrainerCallback):
             return float(done >= 0)
         return min(max(done / self.over, 0.0), 1.0)
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Set the share of the first step."""
-        self._set(state)
-
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Set the share of this step."""
-        self._set(state)
-
-    def _set(self, state: Any) -> None:
         self.loss.bleu_weight = self.at(state.global_step, state.epoch or 0.0)
+
+    on_train_begin = on_step_begin
