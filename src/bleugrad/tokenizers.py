@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bleugrad.core.arguments import check_int
+from bleugrad.arguments import check_int
 
 SPACE_MARK = "▁"
 _SPACES = tuple(chr(code) for code in range(0x3001) if chr(code).isspace())

@@ -7,14 +7,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bleugrad.core.arguments import check_choice, check_nonnegative
-from bleugrad.core.pooling import Pool
+from bleugrad.arguments import check_choice, check_nonnegative
 from bleugrad.hf import checks
 from bleugrad.hf.counting import IGNORED, mean_over_processes, predicted_labels, process_group
-from bleugrad.hf.criterion import WEIGHTINGS, BlendedParts, LinearParts, LogitParts
+from bleugrad.hf.criterion import WEIGHTINGS, BlendedParts
 from bleugrad.hf.forward import NO_DECODER_INPUTS, ForwardWatch, Seen
 from bleugrad.hf.vocabulary import EOS_ROLES, excluded_ids, length_eos, word_starts
-from bleugrad.losses.distributed import ProcessPool
+from bleugrad.outputs.rows import Projection
+from bleugrad.pooling import ProcessPool
+from bleugrad.scores.bleu import BLEU
+from bleugrad.scores.expectation import Expectation
 
 
 class BLEULoss:
@@ -104,21 +106,13 @@ class BLEULoss:
         self._first = True
         self._measured: Tensor | None = None
         self.vocabulary = model.get_output_embeddings().weight.shape[0]
-        options: dict[str, Any] = {
-            "method": method,
-            "max_order": max_order,
-            "weights": weights,
-            "smoothing": smoothing,
-            "level": level,
-            "eos_id": length_eos(tokenizer, eos),
-            "ignore_index": IGNORED,
-            "reduction": "none",
-            "word_start": word_starts(tokenizer, self.vocabulary) if words else None,
-        }
-        self.logit_criterion = LogitParts(**options)
-        self.criterion: BlendedParts = LinearParts(**options) if fused else self.logit_criterion
-        for criterion in (self.criterion, self.logit_criterion):
-            criterion.configure(excluded_ids(tokenizer, eos, special_tokens), weighting)
+        score = BLEU(max_order, weights, smoothing)
+        self.criterion = BlendedParts(
+            Expectation(score, method, level, length_eos(tokenizer, eos), IGNORED),
+            excluded=excluded_ids(tokenizer, eos, special_tokens),
+            weighting=weighting,
+            word_start=word_starts(tokenizer, self.vocabulary) if words else None,
+        )
         self.bleu_weight = bleu_weight
         self.watch = ForwardWatch(model, fused, self.check_decoder_inputs)
 
@@ -131,7 +125,7 @@ class BLEULoss:
     def bleu_weight(self, share: float) -> None:
         if check_nonnegative("bleu_weight", share) > 1:
             raise ValueError(f"bleu_weight is {share}; expected 0 (cross-entropy) to 1 (expected BLEU)")
-        self.criterion.blend = self.logit_criterion.blend = float(share)
+        self.criterion.blend = float(share)
 
     def __repr__(self) -> str:
         kind = "causal" if self.causal else "encoder-decoder"
@@ -181,16 +175,12 @@ class BLEULoss:
         return found
 
     def _parts(self, rows: Tensor, labels: Tensor, seen: Seen) -> Tensor:
-        criterion = self.logit_criterion if seen.projected else self.criterion
         group = process_group()
-        criterion.pool = Pool() if group is None else ProcessPool(group)
-        if isinstance(criterion, LinearParts):
-            weight, bias = self.watch.projection(rows.dtype)
-            parts: Tensor = criterion(rows, weight, labels, bias, references=seen.references)
-        else:
-            parts = criterion(rows, labels, references=seen.references)
+        self.criterion.pool = None if group is None else ProcessPool(group)
+        output = rows if seen.projected else Projection(rows, *self.watch.projection(rows.dtype))
+        parts: Tensor = self.criterion(output, labels, seen.references)
         if parts.requires_grad:
-            self._measured = criterion.measured + (0 if self._measured is None else self._measured)
+            self._measured = self.criterion.measured + (0 if self._measured is None else self._measured)
         return parts
 
     def _check_first_batch(self, rows: Tensor, labels: Tensor, seen: Seen) -> None:
@@ -203,10 +193,10 @@ class BLEULoss:
         found = [
             checks.ignored_labels(target),
             checks.padded_labels(target, self.pad_id, self.eos_id),
-            checks.missing_ends(target, self.criterion.eos_id),
+            checks.missing_ends(target, self.criterion.expectation.eos_id),
             checks.probabilities(logits),
             checks.wrong_shift(logits, some) if self.causal else None,
-            *([] if trainer is None else checks.trainer_settings(trainer, self.criterion.options.level)),
+            *([] if trainer is None else checks.trainer_settings(trainer, self.criterion.expectation.level)),
         ]
         for message in filter(None, found):
             if self.check:
@@ -233,7 +223,7 @@ class BLEULoss:
             counted = own * _processes_counted(counted, tokens)
         counted = counted.clamp(min=1 / _world())
         bleu, nll = parts / counted
-        if self.criterion.options.level == "corpus":
+        if self.criterion.expectation.level == "corpus":
             bleu = bleu * own
         return torch.add(self.bleu_weight * bleu, nll, alpha=1 - self.bleu_weight)
 

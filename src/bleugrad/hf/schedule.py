@@ -5,7 +5,7 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from bleugrad.core.arguments import check_nonnegative
+from bleugrad.arguments import check_nonnegative
 from bleugrad.hf.loss import BLEULoss
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bleugrad.core.arguments import check_choice
+from bleugrad.arguments import check_choice
 from bleugrad.tokenizers import marks_word_ends, word_start_mask
 
 EOS_ROLES = ("length", "token", "exclude")

@@ -20,8 +20,8 @@ class Targets:
     ``units`` the references in what is counted, tokens or words. ``columns`` (B, L) are the ids whose probabilities are
     needed: the references end to end, then EOS if the length is random. ``patterns`` are the n-grams of the references,
     None if not asked for. ``words`` and ``word_start`` (V,), without EOS, are None where tokens are counted. ``labels``
-    (B, T) are 0 where ``labelled`` (B, T) is False; both may be None. ``end_positions`` more positions, with tokens that
-    match nothing, follow the last one that counts.
+    (B, T) are 0 where ``labelled`` (B, T) is False; both may be None. ``end_positions`` more positions, with tokens
+    that match nothing, follow the last one that counts.
     """
 
     mask: Tensor | None
