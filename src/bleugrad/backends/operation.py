@@ -220,6 +220,8 @@ class _Rule(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         operation = ctx.operation
+        if all(grad is None for grad in grads):
+            return (None,) * len(ctx.needs_input_grad)
         if torch.is_grad_enabled():
             return None, *operation.traced_backward(ctx, grads)
         inputs, outputs, needs = operation.saved(ctx)

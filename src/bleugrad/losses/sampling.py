@@ -170,11 +170,8 @@ class SampledLossBase(LossBase):
         shape, kind = (batch, steps, self.samples), widest_float(device)
         if self.seed is None and self.generator is None:
             return torch.rand(shape, dtype=kind, device=device)
-        uniform: Tensor = self._generated(shape, kind, device)
-        return uniform
-
-    @torch.compiler.disable  # type: ignore[untyped-decorator]  # generators cannot be traced
-    def _generated(self, shape: tuple[int, ...], kind: torch.dtype, device: torch.device) -> Tensor:
+        if torch.compiler.is_compiling():
+            raise RuntimeError("a generator or seed cannot be compiled; expected generator=None under torch.compile")
         if self.seed is not None and (self.generator is None or self.generator.device.type != device.type):
             self.generator = torch.Generator(device).manual_seed(self.seed)
         return torch.rand(shape, generator=self.generator, dtype=kind, device=device)
