@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import bleugrad
-from tests.core.cases import one_hot_logits
+from tests.cases import one_hot_logits
 
 TEXT = [
     "the lower house is lower than the tower .",

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from bleugrad import ExpectedBLEULoss, LinearExpectedBLEULoss, linear_expected_bleu
-from tests.core.test_bad_input import COMMON_TABLE, REFERENCE_TABLE
+from tests.scores.test_bad_input import COMMON_TABLE, REFERENCE_TABLE
 from tests.losses.cases import IGNORE
 
 B, T, V, H = 2, 4, 5, 3

@@ -11,7 +11,7 @@ from torch import nn
 
 import bleugrad
 from bleugrad import ExpectedBLEULoss
-from tests.core.test_long_references import run_child
+from tests.references.test_long_references import run_child
 from tests.losses.cases import IGNORE, assert_all_close, draw_batch, gradients
 from tests.oracles import automaton, bound
 from tests.oracles.counting import brevity_penalty, combine, cut

@@ -6,8 +6,8 @@ import torch
 import bleugrad
 from bleugrad import ExpectedBLEULoss, LinearExpectedBLEULoss
 from bleugrad.core import linear_match_probabilities as module
-from tests.core.cases import FIELDS
-from tests.core.test_long_references import run_child
+from tests.cases import FIELDS
+from tests.references.test_long_references import run_child
 from tests.losses.cases import IGNORE, assert_all_close, draw_batch, gradients
 
 METHODS = ("exact", "bound")

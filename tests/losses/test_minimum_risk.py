@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import bleugrad
-from tests.core.cases import assert_near
+from tests.cases import assert_near
 from tests.losses.estimates import tiny_cases
 from tests.oracles.policy_gradient import all_sequences, score_function
 

@@ -8,7 +8,7 @@ import torch
 
 import bleugrad
 from bleugrad.losses import reinforce, rewards
-from tests.core.cases import assert_near
+from tests.cases import assert_near
 from tests.losses.estimates import agrees, assert_unbiased, draw_estimates, tiny_cases
 from tests.oracles.policy_gradient import score_function
 

@@ -8,7 +8,7 @@ import torch
 
 import bleugrad
 from bleugrad.losses import rewards, unbiased
-from tests.core.cases import assert_near
+from tests.cases import assert_near
 from tests.losses.estimates import agrees, assert_unbiased, draw_estimates, tiny_cases
 from tests.oracles.counting import brevity_penalty, combine, cut, statistics
 from tests.oracles.policy_gradient import all_sequences, expectation_and_gradient, probability, score_function

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU
 
 import bleugrad
-from tests.core.cases import assert_near
+from tests.cases import assert_near
 from tests.oracles import counting
 
 WEIGHTS = {1: [1.0], 2: [0.3, 0.7], 3: [0.0, 1.0, 0.0], 4: [0.0, 0.0, 0.0, 1.0]}

@@ -11,7 +11,7 @@ from bleugrad.core.native import kernels
 from bleugrad.core.native.build import SWITCH
 from bleugrad.core.sequences import References
 from bleugrad.core.words import segment, word_probabilities
-from tests.core.cases import FAMILIES, draw_case
+from tests.cases import FAMILIES, draw_case
 
 convolution = importlib.import_module("bleugrad.core.convolution")
 lengths = importlib.import_module("bleugrad.core.lengths")

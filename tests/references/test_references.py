@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import bleugrad
-from tests.core.cases import assert_near, assert_same
+from tests.cases import assert_near, assert_same
 from tests.oracles import counting
 
 FIVE = torch.zeros(1, 5, 3, dtype=torch.float64)  # five uniform rows over three words

@@ -5,7 +5,7 @@ import torch
 
 from bleugrad.core import linear_match_probabilities as module
 from bleugrad.core.linear_match_probabilities import linear_match_probabilities
-from tests.core.test_match_probabilities import ASKED, draw_cotangents, plain, pull_back
+from tests.outputs.test_rows import ASKED, draw_cotangents, plain, pull_back
 
 # (B, T, V, H, L)
 SHAPES = [(1, 1, 1, 1, 1), (2, 3, 7, 5, 4), (3, 1, 40, 2, 9), (1, 9, 3, 8, 2), (4, 6, 13, 1, 20)]

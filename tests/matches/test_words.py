@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import bleugrad
-from tests.core.cases import (
+from tests.cases import (
     FAMILIES,
     Case,
     assert_near,
@@ -21,8 +21,8 @@ from tests.core.cases import (
     draw_reference,
     one_hot_logits,
 )
-from tests.core.test_operators import Recorder
-from tests.core.test_precision import assert_outward
+from tests.backends.test_operations import Recorder
+from tests.scores.test_precision import assert_outward
 from tests.oracles import words as oracle
 from tests.oracles.counting import combine, corpus_bleu, sentence_bleu
 from tests.oracles.enumeration import pooled_brevity_penalty

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import bleugrad
-from tests.core.cases import one_hot_logits
+from tests.cases import one_hot_logits
 from tests.oracles.enumeration import enumerate_statistics
 
 METHODS = ("exact", "bound")

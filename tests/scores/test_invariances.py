@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import bleugrad
-from tests.core.cases import Case, assert_same, draw_mask, draw_references
+from tests.cases import Case, assert_same, draw_mask, draw_references
 
 PER_SENTENCE = ("value", "matches", "totals", "precisions", "brevity_penalty", "hypothesis_lengths",
                 "reference_lengths", "upper", "lower")  # fmt: skip

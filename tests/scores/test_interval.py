@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import bleugrad
-from tests.core.cases import FAMILIES, assert_near, draw_case, draw_cases, one_hot_logits
+from tests.cases import FAMILIES, assert_near, draw_case, draw_cases, one_hot_logits
 from tests.oracles import counting
 
 SMOOTHINGS = (0.0, 0.5, 1.0)
