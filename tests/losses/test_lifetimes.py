@@ -6,10 +6,10 @@ import weakref
 import pytest
 import torch
 import torch.distributed as dist
+from bleugrad.core.convolution import sum_distribution
 from torch import nn
 
 import bleugrad
-from bleugrad.core.convolution import sum_distribution
 from tests.losses.cases import draw_batch
 
 B, T, V = 2, 6, 9

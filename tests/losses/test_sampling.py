@@ -6,10 +6,10 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from bleugrad.losses.draws import draw_tokens, softmax_rows, token_log_probs
 from sacrebleu.metrics import BLEU
 
 import bleugrad
-from bleugrad.losses.draws import draw_tokens, softmax_rows, token_log_probs
 from tests.oracles.counting import combine, cut
 
 LOSSES = {

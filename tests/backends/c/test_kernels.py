@@ -5,12 +5,12 @@ import importlib
 import numpy as np
 import pytest
 import torch
-
-import bleugrad
 from bleugrad.core.native import kernels
 from bleugrad.core.native.build import SWITCH
 from bleugrad.core.sequences import References
 from bleugrad.core.words import segment, word_probabilities
+
+import bleugrad
 from tests.cases import FAMILIES, draw_case
 
 convolution = importlib.import_module("bleugrad.core.convolution")
