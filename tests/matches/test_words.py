@@ -146,7 +146,7 @@ def test_the_word_after_decides(rng):
 def test_totals_of_nearly_impossible_words_have_full_precision(monkeypatch, kernels, dtype, opens, steps):
     """Tokens open a word with probability `opens`: E[M_n] = opens^(n-1) * binomial(T - 1, n - 1) to first order.
 
-    Without smoothing a precision is the ratio of two such numbers, and 1/3 for two tokens: p(token 0 at the start).
+    Without smoothing a precision is the ratio of two such numbers, and 1/3 for two tokens: that of token 0 at first.
     """
     monkeypatch.setenv("BLEUGRAD_KERNELS", kernels)
     logits = torch.zeros(1, steps, 4, dtype=dtype)
@@ -206,7 +206,7 @@ def test_the_value_is_no_upper_bound_in_words():
     result = bleugrad.expected_bleu(logits, [[0, 1]], word_start=starts, max_order=1, smoothing=0.0, level="sentence")
     truth = 0.99 * 0.5
     assert_near(result.value, [truth / 1.5], 1e-15)
-    assert_near(result.upper, [truth], 1e-15)
+    assert_near(result.upper, [truth], 1e-13)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -68,14 +68,14 @@ def test_statistics_of_a_long_reference_for_a_short_hypothesis(vocabulary):
     answer, growth = run_child(f"""
 logits = torch.zeros(BATCH, 6, {vocabulary}, requires_grad=True)
 result = bleugrad.expected_bleu(logits, draw({vocabulary}, BATCH, LENGTH))
-result.value.backward()
+result.matches.sum().backward()  # the brevity penalty of such a value is 0
 answer = [result.matches.tolist(), logits.grad.abs().max().item(), logits.grad.sum(-1).abs().max().item()]
 """)
     matches, largest, shift = answer
     references = np.random.default_rng(7).integers(0, vocabulary, size=(BATCH, LENGTH)).tolist()
     np.testing.assert_allclose(matches, [uniform_matches(r, vocabulary) for r in references], rtol=2e-5)
-    assert shift < 1e-7  # of all logits of a row
-    assert (largest < 1e-8) == (vocabulary == 2)
+    assert shift < 1e-5  # of all logits of a row
+    assert largest < 1e-5 if vocabulary == 2 else 1e-4 < largest < 2e-3  # of words that the reference lacks: 1 / V
     assert growth < LIMIT
 
 

@@ -8,8 +8,9 @@ An implementation of the operation ``name`` is the module ``bleugrad.backends.<b
 
 ``backward(kept, needs, grads, outputs, inputs) -> gradients``
     One gradient for each differentiable input whose entry of ``needs`` is True, None for the others. Entries of
-    ``grads`` are None where no gradient reaches an output, never all of them. ``kept`` is None where nothing was kept or it was used up
-    by an earlier backward pass; then the implementation computes again what it needs. It may overwrite ``kept``.
+    ``grads`` are None where no gradient reaches an output, never all of them. ``kept`` is None where nothing was kept
+    or an earlier backward pass used it up; then the implementation computes again what it needs. It may overwrite
+    ``kept``.
 
 Both return None where the implementation does not support the inputs; then the next backend is tried, and torch last.
 """

@@ -20,12 +20,13 @@ class UnitWindows:
 
     ``probs`` (T, B, L): probability that the window ending at t is the unit, token or word, of column j. ``ending``:
     None for a fixed length. ``opening`` and ``boundary`` (T, B): probability that token t opens a word, and that a word
-    can end at t; None where tokens are counted. ``new_matches`` (T, B, N): expected new matches completed at each
-    position, None where the paper's bound was asked for.
+    can end at t; None where tokens are counted. ``limits`` (B,): positions that count. ``new_matches`` (T, B, N):
+    expected new matches completed at each position, None where the paper's bound was asked for.
     """
 
     probs: Tensor
     patterns: Patterns
+    limits: Tensor
     ending: Stopping | None
     opening: Tensor | None
     boundary: Tensor | None
@@ -86,12 +87,12 @@ def row_statistics(match_probs: Tensor, opening: Tensor, targets: Targets, metho
     match_probs = match_probs.transpose(0, 1)
     if targets.words is None:
         lengths = fixed_lengths(limits, match_probs.dtype) if ending is None else random_lengths(ending)
-        windows = UnitWindows(match_probs.contiguous(), patterns, ending, None, None)
+        windows = UnitWindows(match_probs.contiguous(), patterns, limits, ending, None, None)
     else:
         opening = opening.t().contiguous()
         lengths = word_counts(opening, limits, ending)
         probs, boundary = word_probabilities(match_probs, targets.words), _word_boundary(opening, limits, ending)
-        windows = UnitWindows(probs, patterns, ending, opening, boundary)
+        windows = UnitWindows(probs, patterns, limits, ending, opening, boundary)
     totals = lengths.mean_totals(patterns.clips.shape[1])
     if method == "bound":
         return ExpectedStatistics(_bound(windows, targets), totals, lengths, targets.units, windows)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from bleugrad.outputs.output import Output
@@ -86,8 +87,9 @@ def expected_bleu(
     statistics, _ = expected_statistics(
         logits, expectation, references=references, mask=mask, word_start=word_start, leave_out=False
     )
-    value, precisions, penalty = expectation.score.factors(statistics, level)
-    lower, upper = certified_interval(statistics, expectation.score) if interval else (None, None)
+    with torch.autocast(statistics.matches.device.type, enabled=False):
+        value, precisions, penalty = expectation.score.factors(statistics, level)
+        lower, upper = certified_interval(statistics, expectation.score) if interval else (None, None)
     lengths, closest = statistics.lengths, statistics.references.closest_lengths(statistics.lengths.support)
     return ExpectedBLEUResult(
         value=value,

@@ -43,9 +43,10 @@ def certified_interval(statistics: ExpectedStatistics, score: BLEU) -> tuple[Ten
     From the exact expectations, whatever the method. O(B N T) time. Divisions are by totals clamped to 1 where they are
     0, with the quotient then set to 0, and, in the chord bound, by probabilities clamped to the smallest normal number.
     """
-    if statistics.windows is None:
+    windows = statistics.windows
+    if windows is None:
         return None, None
-    windows, slack = statistics.windows, _slack(statistics.windows.probs)
+    slack = _slack(windows.limits, windows.probs.dtype)
     if windows.opening is not None:
         lower, upper = _interval_of_words(statistics, windows, score, slack)
     else:
@@ -53,12 +54,12 @@ def certified_interval(statistics: ExpectedStatistics, score: BLEU) -> tuple[Ten
     return _outward(lower, upper, slack, windows.ending is not None)
 
 
-def _slack(probs: Tensor) -> float:
-    """A bound of rounding errors: one for each position, and 32 for the rest, several times what was measured."""
-    return (probs.shape[0] + 32) * torch.finfo(probs.dtype).eps
+def _slack(limits: Tensor, dtype: torch.dtype) -> Tensor:
+    """A bound of rounding errors (B,): one per position, and 32 for the rest, several times the errors measured."""
+    return (limits + 32).to(dtype) * torch.finfo(dtype).eps
 
 
-def _outward(lower: Tensor | None, upper: Tensor, slack: float, random_length: bool) -> tuple[Tensor | None, Tensor]:
+def _outward(lower: Tensor | None, upper: Tensor, slack: Tensor, random_length: bool) -> tuple[Tensor | None, Tensor]:
     """The interval with its ends moved outward by rounding errors.
 
     Expected matches and factors of the score are sums of products of positive numbers, so their errors are relative. A
@@ -90,7 +91,7 @@ def _interval_by_length(
 
 
 def _interval_of_words(
-    statistics: ExpectedStatistics, windows: UnitWindows, score: BLEU, slack: float
+    statistics: ExpectedStatistics, windows: UnitWindows, score: BLEU, slack: Tensor
 ) -> tuple[Tensor | None, Tensor]:
     """With ``slack``, the rounding error of sums of probabilities, added to them on the safe side."""
     lengths, smoothing, references = statistics.lengths, score.smoothing, statistics.references
@@ -99,8 +100,12 @@ def _interval_of_words(
     probs = lengths.probs.clamp(min=0)
     totals = lengths.ngram_totals(len(score.weights))
     penalty = penalty_by_length(lengths, references)
-    most = torch.minimum(totals.amax(2), windows.patterns.clips.sum(2).to(totals.dtype))
-    unsure = slack if windows.ending is not None else slack * (lengths.support > 0)  # P(W < 0) is 0
+    orders = torch.arange(totals.shape[1], device=totals.device)
+    longest = (windows.limits[:, None] - orders).clamp(min=0)  # every token a word
+    most = torch.minimum(longest, windows.patterns.clips.sum(2)).to(totals.dtype)
+    unsure = slack[:, None].expand_as(probs)
+    if windows.ending is None:
+        unsure = unsure * (lengths.support > 0)  # nothing is below w = 0
     upper = _upper_of_words(matches, probs, totals, penalty, score, unsure)
     lowers = []
     if not references.several:
@@ -120,7 +125,7 @@ def _interval_of_words(
 
 
 def _upper_of_words(
-    matches: Tensor, probs: Tensor, totals: Tensor, penalty: Tensor, score: BLEU, slack: Tensor | float
+    matches: Tensor, probs: Tensor, totals: Tensor, penalty: Tensor, score: BLEU, slack: Tensor
 ) -> Tensor:
     """prod_n (min_w (E[BP; W < w] + max_{l >= w} (BP / (M_n + s)) (e_n + s P(W >= w)))) ^ w_n, (B,)."""
     smoothing = score.smoothing
@@ -134,7 +139,7 @@ def _upper_of_words(
 
 
 def _chain_bound_of_words(
-    matches: Tensor, most: Tensor, probs: Tensor, totals: Tensor, penalty: Tensor, score: BLEU, slack: float
+    matches: Tensor, most: Tensor, probs: Tensor, totals: Tensor, penalty: Tensor, score: BLEU, slack: Tensor
 ) -> Tensor:
     """max over thresholds f of f (e_h + s - E[m(W) + s; f(W) < f]), f(l) = BP(l) / prod_n (M_n(l) + s) ^ w_n, (B,)."""
     highest = max(order for order, weight in enumerate(score.weights) if weight > 0)
@@ -142,7 +147,8 @@ def _chain_bound_of_words(
     worth, order = torch.where(scale > 0, penalty / torch.where(scale > 0, scale, 1), 0).sort(1, descending=True)
     possible = torch.minimum(totals[:, highest], most[:, highest, None]) + score.smoothing
     cost = (probs * possible).gather(1, order)
-    left_out = cost.flip(1).cumsum(1).flip(1) - cost + slack * possible.amax(1, keepdim=True)
+    error = slack * (most[:, highest] + score.smoothing)
+    left_out = cost.flip(1).cumsum(1).flip(1) - cost + error[:, None]
     whole = matches[:, highest] + score.smoothing * probs.sum(1)
     return (worth * (whole[:, None] - left_out)).amax(1).clamp(min=0)
 

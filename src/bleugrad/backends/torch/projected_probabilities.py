@@ -27,7 +27,7 @@ def forward(keep: bool, *inputs: Any) -> tuple[Outputs, None]:
     hidden, weight, bias, ids, targets, word_start, mean_weight = inputs
     outputs = projected_probabilities.shapes(*inputs)
     matched, log_probs, opening, expected_weight, log_normaliser = outputs
-    of_rows = matched.view(-1, ids.shape[1])
+    of_rows = matched.flatten(0, 1)
     sentence = torch.arange(hidden.shape[0], device=hidden.device).repeat_interleave(hidden.shape[1])
     for part, logits in _logit_chunks(hidden, weight, bias):
         peak = logits.amax(1, keepdim=True)
