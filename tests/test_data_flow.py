@@ -1,6 +1,7 @@
 """One call of the loss goes one way through the folders, and a new choice touches one folder."""
 
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,7 @@ def test_one_forward_pass_changes_file_rarely_and_enters_the_core_once(seed):
     if last_used()["exact_matches"] != "c":
         pytest.skip("counted with the compiled backend, which is not available here")
     trace = traced_files(lambda: loss(logits, labels))
-    changes = sum(here[0] != before[0] for before, here in zip(trace, trace[1:], strict=False))
+    changes = sum(here[0] != before[0] for before, here in pairwise(trace))
     entries = [file for file, caller in trace if caller and caller.parts[0] == "losses" != file.parts[0]]
     assert changes <= 20, [str(file) for file, _ in trace]
     assert len(entries) == 1, entries

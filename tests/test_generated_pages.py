@@ -63,7 +63,7 @@ def test_tests_named_on_the_pages_exist():
     found = used("test")
     assert len(found) > 30
     assert not [name for name in found if not named_tests.exists(name)]
-    assert not named_tests.exists("tests/core/test_bound.py::test_nothing")
+    assert not named_tests.exists("tests/matches/test_bound.py::test_nothing")
     assert not named_tests.exists("tests/nothing.py::test_nothing")
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from bleugrad import bleu, expected_bleu
-from tests.core.cases import FAMILIES, draw_case, one_hot_logits
+from tests.cases import FAMILIES, draw_case, one_hot_logits
 from tests.oracles.counting import statistics
 from tests.oracles.words import enumerate_words
 

@@ -19,11 +19,13 @@ def calls():
     for options in ({}, {"eos_id": 0}, {"word_start": torch.ones(V, dtype=torch.bool)}):
         logits = torch.empty(B, T, V, device=ELSEWHERE, requires_grad=True)
         hidden, weight = torch.empty(B, T, H, device=ELSEWHERE), torch.empty(V, H, device=ELSEWHERE, requires_grad=True)
+        projection = bleugrad.Projection(hidden, weight)
         for method in ("exact", "bound"):
             yield bleugrad.expected_bleu(logits, labels, mask=mask, method=method, **options).value
-            yield bleugrad.linear_expected_bleu(hidden, weight, labels, mask=mask, method=method, **options).value
-            yield bleugrad.ExpectedBLEULoss(method, **options).to(ELSEWHERE)(logits, labels, mask=mask)
-            yield bleugrad.LinearExpectedBLEULoss(method, **options)(hidden, weight, labels, mask=mask)
+            yield bleugrad.expected_bleu(projection, labels, mask=mask, method=method, **options).value
+            loss = bleugrad.ExpectedBLEULoss(method=method, **options)
+            yield loss(projection, labels, mask=mask)
+            yield loss.to(ELSEWHERE)(logits, labels, mask=mask)
 
 
 def test_all_but_the_logits_may_be_on_the_cpu(monkeypatch):

@@ -9,7 +9,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from bleugrad import ExpectedBLEULoss, LinearExpectedBLEULoss
+from bleugrad import ExpectedBLEULoss, Projection
 from tests.losses.cases import IGNORE
 from tests.processes import PROCESSES, run_processes
 
@@ -31,6 +31,7 @@ class Case:
     ignored: tuple = ()
     dtype: torch.dtype = torch.float64
     fused: bool = False
+    kind: type = ExpectedBLEULoss
     numbers: tuple = (1, 2, 3, 1, 2)  # of references, where there are several
 
     def batch(self):
@@ -65,10 +66,10 @@ class Case:
         source, labels, references = batch
         if self.fused:
             body, head = model.module[:2], model.module[2]
-            criterion = LinearExpectedBLEULoss(process_group=group, **self.options)
-            loss = criterion(body(source), head.weight, labels, head.bias, references=references)
+            output = Projection(body(source), head.weight, head.bias)
         else:
-            loss = ExpectedBLEULoss(process_group=group, **self.options)(model(source), labels, references=references)
+            output = model(source)
+        loss = self.kind(process_group=group, **self.options)(output, labels, references=references)
         loss.backward()
         return loss.detach(), [parameter.grad for parameter in model.parameters()]
 

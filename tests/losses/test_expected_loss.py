@@ -11,10 +11,10 @@ from torch import nn
 
 import bleugrad
 from bleugrad import ExpectedBLEULoss
-from tests.core.test_long_references import run_child
 from tests.losses.cases import IGNORE, assert_all_close, draw_batch, gradients
 from tests.oracles import automaton, bound
 from tests.oracles.counting import brevity_penalty, combine, cut
+from tests.references.test_long_references import run_child
 
 METHODS = ("exact", "bound")
 LEVELS = ("corpus", "sentence")
@@ -139,8 +139,8 @@ def test_cross_entropy_is_that_of_torch(seed, scale, dtype, method):
     """The mixture less BLEU alone is weight * F.cross_entropy, value and gradient, also where p underflows to 0."""
     logits, labels = draw_batch(dtype=dtype, scale=scale)
     weight = 0.37
-    mixed = gradients(lambda x: ExpectedBLEULoss(method, cross_entropy_weight=weight)(x, labels), logits)
-    alone = gradients(lambda x: ExpectedBLEULoss(method)(x, labels), logits)
+    mixed = gradients(lambda x: ExpectedBLEULoss(method=method, cross_entropy_weight=weight)(x, labels), logits)
+    alone = gradients(lambda x: ExpectedBLEULoss(method=method)(x, labels), logits)
     torchs = gradients(
         lambda x: weight * F.cross_entropy(x.to(alone[0].dtype).transpose(1, 2), labels, ignore_index=IGNORE), logits
     )
@@ -208,7 +208,7 @@ def test_mask(seed, method, eos_id):
     logits, labels = draw_batch()
     references = REFERENCES["several"]
     mask = torch.rand(labels.shape) < 0.5
-    loss = ExpectedBLEULoss(method, eos_id=eos_id)
+    loss = ExpectedBLEULoss(method=method, eos_id=eos_id)
     wanted = gradients(lambda x: expected(x, references, mask=mask, method=method, eos_id=eos_id), logits)
     found = gradients(lambda x: loss(x, references=references, mask=mask), logits)
     assert_all_close(found, wanted, 1e-14)
@@ -225,7 +225,9 @@ def test_nothing_the_caller_passed_is_changed(seed):
     copies = [tensor.clone() for tensor in (logits, labels, mask, references)]
     for method in METHODS:
         leaf = logits.requires_grad_()
-        ExpectedBLEULoss(method, eos_id=0, cross_entropy_weight=1.0)(leaf, labels, references=references, mask=mask)
+        ExpectedBLEULoss(method=method, eos_id=0, cross_entropy_weight=1.0)(
+            leaf, labels, references=references, mask=mask
+        )
     for tensor, copied in zip((logits.detach(), labels, mask, references), copies, strict=True):
         assert torch.equal(tensor, copied)
 
@@ -235,7 +237,7 @@ def test_nothing_the_caller_passed_is_changed(seed):
 @pytest.mark.parametrize("eos_id", [None, 0])
 def test_half_precision_is_computed_in_float32(seed, dtype, method, eos_id):
     logits, labels = draw_batch(4, 12, 30, dtype=dtype)
-    loss = ExpectedBLEULoss(method, eos_id=eos_id, cross_entropy_weight=0.2)
+    loss = ExpectedBLEULoss(method=method, eos_id=eos_id, cross_entropy_weight=0.2)
     half = gradients(lambda x: loss(x, labels), logits)
     single = gradients(lambda x: loss(x, labels), logits.float())
     assert half[0].dtype == torch.float32
@@ -251,7 +253,7 @@ def test_half_precision_is_computed_in_float32(seed, dtype, method, eos_id):
 @pytest.mark.parametrize("backward_inside", [False, True])
 def test_autocast_changes_nothing(seed, dtype, method, eos_id, backward_inside):
     logits, labels = draw_batch(4, 12, 30, dtype=dtype)
-    loss = ExpectedBLEULoss(method, eos_id=eos_id, cross_entropy_weight=0.2)
+    loss = ExpectedBLEULoss(method=method, eos_id=eos_id, cross_entropy_weight=0.2)
     outside = gradients(lambda x: loss(x, labels), logits)
     leaf = logits.clone().requires_grad_()
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -267,10 +269,10 @@ def test_autocast_changes_nothing(seed, dtype, method, eos_id, backward_inside):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
 def test_the_default_dtype_does_not_matter(seed, dtype):
     logits, labels = draw_batch()
-    wanted = [gradients(lambda x, m=m: ExpectedBLEULoss(m, eos_id=0)(x, labels), logits) for m in METHODS]
+    wanted = [gradients(lambda x, m=m: ExpectedBLEULoss(method=m, eos_id=0)(x, labels), logits) for m in METHODS]
     torch.set_default_dtype(dtype)
     try:
-        found = [gradients(lambda x, m=m: ExpectedBLEULoss(m, eos_id=0)(x, labels), logits) for m in METHODS]
+        found = [gradients(lambda x, m=m: ExpectedBLEULoss(method=m, eos_id=0)(x, labels), logits) for m in METHODS]
     finally:
         torch.set_default_dtype(torch.float32)
     for a, b in zip(found, wanted, strict=True):
@@ -312,7 +314,7 @@ def test_differentiating_twice_is_refused(seed, dtype):
     """By backward() and by grad(): a Hessian of zeros would be worse than an error."""
     logits, labels = draw_batch(dtype=dtype)
     logits.requires_grad_()
-    for loss in (ExpectedBLEULoss(), ExpectedBLEULoss("bound", cross_entropy_weight=1.0)):
+    for loss in (ExpectedBLEULoss(), ExpectedBLEULoss(method="bound", cross_entropy_weight=1.0)):
         for differentiate in (
             lambda g: g.backward(),
             lambda g: torch.autograd.grad(g, logits),
@@ -338,7 +340,7 @@ TRANSFORMS = {
 def test_transforms_of_torch_func_are_refused_with_advice(seed, transform, dtype):
     """torch's custom operators do not take part in them; jvp would drop the tangent without a word."""
     logits, labels = draw_batch(dtype=dtype)
-    for loss in (ExpectedBLEULoss(), ExpectedBLEULoss("bound", eos_id=0, cross_entropy_weight=0.5)):
+    for loss in (ExpectedBLEULoss(), ExpectedBLEULoss(method="bound", eos_id=0, cross_entropy_weight=0.5)):
         with pytest.raises(RuntimeError, match=r"logits .*torch\.func.*batch sentences as \(B, T, V\).*backward"):
             TRANSFORMS[transform](lambda x, loss=loss: loss(x, labels))(logits)
 
@@ -428,7 +430,7 @@ def test_extreme_shapes(seed, monkeypatch, batch, steps, vocabulary, method):
     """The value is that of the oracle, and value and gradient are those of float64 torch operations."""
     logits, labels = torch.randn(batch, steps, vocabulary), torch.randint(vocabulary, (batch, steps))
     labels[:, 6:7] = 0  # an early end, since the oracle is slow
-    loss = ExpectedBLEULoss(method, eos_id=0)
+    loss = ExpectedBLEULoss(method=method, eos_id=0)
     value, grad = gradients(lambda x: loss(x, labels), logits)
     if method == "exact" or steps < 100:  # the oracle of the bound is quadratic
         assert value.item() == pytest.approx(
@@ -462,7 +464,7 @@ def oracle_value(logits, labels, method):
 def test_memory_beyond_logits_and_gradient_is_below_the_size_of_the_logits(method, eos_id, dtype):
     """(2, 512, 32000), references of 512, cross-entropy mixed in: the peak, measured in a child process."""
     (finite, size), growth = run_child(f"""
-loss = bleugrad.ExpectedBLEULoss({method!r}, eos_id={eos_id}, cross_entropy_weight=0.1)
+loss = bleugrad.ExpectedBLEULoss(method={method!r}, eos_id={eos_id}, cross_entropy_weight=0.1)
 loss(torch.randn(2, 6, 50, requires_grad=True).to(torch.{dtype}), draw(50, 2, 6)).backward()
 logits = torch.randn(2, 512, 32000, dtype=torch.{dtype}).requires_grad_()
 before = peak()

@@ -8,7 +8,7 @@ import torch
 
 import bleugrad
 from bleugrad.losses import reinforce, rewards
-from tests.core.cases import assert_near
+from tests.cases import assert_near
 from tests.losses.estimates import agrees, assert_unbiased, draw_estimates, tiny_cases
 from tests.oracles.policy_gradient import score_function
 
@@ -90,7 +90,7 @@ def test_samples_of_a_decoder_give_what_the_rows_they_were_drawn_from_give(basel
     references = torch.tensor([[0, 1, 3, 0], [1, 1, 3, -100], [3, 0, 1, 1]])
     mask = torch.ones(3, 5, dtype=torch.bool)
     mask[1, 3:] = False
-    loss = bleugrad.ReinforceLoss(3, baseline, eos_id=eos_id, generator=3)
+    loss = bleugrad.ReinforceLoss(samples=3, baseline=baseline, eos_id=eos_id, generator=3)
     drawn = loss(logits, references=references, mask=mask)
     (expected,) = torch.autograd.grad(drawn, logits)
     tokens = loss.statistics.tokens

@@ -8,8 +8,9 @@ An implementation of the operation ``name`` is the module ``bleugrad.backends.<b
 
 ``backward(kept, needs, grads, outputs, inputs) -> gradients``
     One gradient for each differentiable input whose entry of ``needs`` is True, None for the others. Entries of
-    ``grads`` are None where no gradient reaches an output. ``kept`` is None where nothing was kept or it was used up
-    by an earlier backward pass; then the implementation computes again what it needs. It may overwrite ``kept``.
+    ``grads`` are None where no gradient reaches an output, never all of them. ``kept`` is None where nothing was kept
+    or an earlier backward pass used it up; then the implementation computes again what it needs. It may overwrite
+    ``kept``.
 
 Both return None where the implementation does not support the inputs; then the next backend is tried, and torch last.
 """
@@ -175,7 +176,7 @@ class Operation:
         self._backward_operator = backward_operator._opoverload
 
         def rule(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-            return tuple(self.traced_backward(ctx, grads))
+            return tuple(self.traced_backward(ctx, grads)) if _any(grads) else (None,) * len(ctx.needs_input_grad)
 
         operator.register_autograd(rule, setup_context=self.save)
         return operator._opoverload
@@ -220,7 +221,7 @@ class _Rule(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         operation = ctx.operation
-        if all(grad is None for grad in grads):
+        if not _any(grads):
             return (None,) * len(ctx.needs_input_grad)
         if torch.is_grad_enabled():
             return None, *operation.traced_backward(ctx, grads)
@@ -231,6 +232,11 @@ class _Rule(torch.autograd.Function):
 
 def _custom_op(name: str, function: Callable[..., Any], schema: str) -> Any:
     return torch.library.custom_op(f"bleugrad::{name}", function, mutates_args=(), schema=schema)
+
+
+def _any(grads: tuple[Tensor | None, ...]) -> bool:
+    """Whether a gradient reaches any output; implementations rely on it."""
+    return any(grad is not None for grad in grads)
 
 
 def _signature(results: list[str]) -> str:

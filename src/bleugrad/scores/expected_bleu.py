@@ -87,10 +87,10 @@ def expected_bleu(
     statistics, _ = expected_statistics(
         logits, expectation, references=references, mask=mask, word_start=word_start, leave_out=False
     )
-    lengths, closest = statistics.lengths, statistics.references.closest_lengths(statistics.lengths.support)
-    with torch.autocast(lengths.probs.device.type, enabled=False):
+    with torch.autocast(statistics.matches.device.type, enabled=False):
         value, precisions, penalty = expectation.score.factors(statistics, level)
         lower, upper = certified_interval(statistics, expectation.score) if interval else (None, None)
+    lengths, closest = statistics.lengths, statistics.references.closest_lengths(statistics.lengths.support)
     return ExpectedBLEUResult(
         value=value,
         matches=statistics.matches,

@@ -28,7 +28,8 @@ def backward(kept: None, needs: Any, grads: Any, outputs: Outputs, inputs: Any) 
         return None
     words = _problem(*inputs)
     grad_probs = torch.zeros_like(words.inputs[0])  # with the same strides
-    library.run("word_products_backward", words, grads[0].numel(), grads[0], grad_probs)
+    written = grad_probs if grad_probs.is_contiguous() else grad_probs.transpose(0, 1)
+    library.run("word_products_backward", words, grads[0].numel(), grads[0], written)
     return (grad_probs,)
 
 

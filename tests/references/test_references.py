@@ -5,9 +5,10 @@ import pytest
 import torch
 
 import bleugrad
-from tests.core.cases import assert_near, assert_same
+from tests.cases import assert_near, assert_same
 from tests.oracles import counting
 
+SENTENCE = {"smoothing": 0, "level": "sentence"}
 FIVE = torch.zeros(1, 5, 3, dtype=torch.float64)  # five uniform rows over three words
 
 
@@ -44,10 +45,10 @@ def test_tensors_and_nested_lists_are_the_same(rng, ignore_index, method, eos_id
         as_tensor = padded(references, ignore_index)
         options = {"method": method, "eos_id": eos_id, "ignore_index": ignore_index}
         expected = bleugrad.expected_bleu(logits, references, **options)
-        counted = bleugrad.bleu(hypotheses, references, ignore_index=ignore_index)
+        counted = bleugrad.bleu(hypotheses, references, ignore_index=ignore_index, **SENTENCE)
         for form in (as_tensor, scatter(rng, as_tensor, ignore_index), as_tensor.tolist()):
             assert_same(bleugrad.expected_bleu(logits, form, **options), expected)
-            assert_same(bleugrad.bleu(hypotheses, form, ignore_index=ignore_index), counted)
+            assert_same(bleugrad.bleu(hypotheses, form, ignore_index=ignore_index, **SENTENCE), counted)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 1.0])
@@ -59,7 +60,7 @@ def test_one_reference_each_in_two_and_three_dimensions(rng, smoothing):
     assert expected.lower is not None
     for form in (flat[:, None], flat.tolist(), flat[:, None].tolist()):
         assert_same(bleugrad.expected_bleu(logits, form, smoothing=smoothing), expected)
-        assert_same(bleugrad.bleu(hypotheses, form), bleugrad.bleu(hypotheses, flat))
+        assert_same(bleugrad.bleu(hypotheses, form, **SENTENCE), bleugrad.bleu(hypotheses, flat, **SENTENCE))
 
 
 @pytest.mark.parametrize("method", ["exact", "bound"])
@@ -72,7 +73,7 @@ def test_repeating_a_reference_changes_nothing(rng, method):
         many = once[:, [0, 1, 0, 1, 1]]
         options = {"method": method, "smoothing": 1.0}
         assert_same(bleugrad.expected_bleu(logits, many, **options), bleugrad.expected_bleu(logits, once, **options))
-        assert_same(bleugrad.bleu(hypotheses, many), bleugrad.bleu(hypotheses, once))
+        assert_same(bleugrad.bleu(hypotheses, many, **SENTENCE), bleugrad.bleu(hypotheses, once, **SENTENCE))
 
 
 @pytest.mark.parametrize("method", ["exact", "bound"])
@@ -89,7 +90,7 @@ def test_the_order_of_references_does_not_matter(rng, method):
 
 
 def test_ngrams_do_not_cross_from_one_reference_into_the_next():
-    result = bleugrad.bleu([[0, 1, 2, 0]], [[[0, 1], [2, 0]]], max_order=2)
+    result = bleugrad.bleu([[0, 1, 2, 0]], [[[0, 1], [2, 0]]], max_order=2, **SENTENCE)
     assert result.matches.tolist() == [[3, 2]]  # "0 1" and "2 0", never "1 2"; one 0 in each reference
 
 
@@ -114,7 +115,7 @@ def test_the_closest_length_of_a_random_length_is_taken_length_by_length():
 @pytest.mark.parametrize("smoothing", [0.0, 1.0])
 def test_an_empty_reference_among_several_is_absent(empty, smoothing):
     alone = [[[0, 1, 2, 0]]]
-    assert_same(bleugrad.bleu([[0]], [empty]), bleugrad.bleu([[0]], alone))
+    assert_same(bleugrad.bleu([[0]], [empty], **SENTENCE), bleugrad.bleu([[0]], alone, **SENTENCE))
     for form in ([empty], padded([empty])):
         for level in ("sentence", "corpus"):
             options = {"smoothing": smoothing, "level": level}
@@ -129,7 +130,7 @@ def test_a_reference_that_begins_with_eos_is_empty():
 
 @pytest.mark.parametrize("empty", [[[]], [[[]]], [[[], []]], torch.full((1, 3), -100), torch.full((1, 2, 3), -100)])
 def test_if_all_references_are_empty_the_reference_has_length_zero(empty):
-    result = bleugrad.bleu([[0, 1]], empty, smoothing=1.0)
+    result = bleugrad.bleu([[0, 1]], empty, smoothing=1.0, level="sentence")
     assert result.reference_lengths.tolist() == [0]
     assert result.matches.tolist() == [[0] * 4]
     assert result.value.item() == pytest.approx(counting.sentence_bleu([0, 1], [[]], smoothing=1.0))

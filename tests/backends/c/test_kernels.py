@@ -1,23 +1,22 @@
 """The compiled kernels: the values and gradients of torch operations, and used only where they may be."""
 
-import importlib
-
 import numpy as np
 import pytest
 import torch
 
 import bleugrad
-from bleugrad.core.native import kernels
-from bleugrad.core.native.build import SWITCH
-from bleugrad.core.sequences import References
-from bleugrad.core.words import segment, word_probabilities
-from tests.core.cases import FAMILIES, draw_case
-
-convolution = importlib.import_module("bleugrad.core.convolution")
-lengths = importlib.import_module("bleugrad.core.lengths")
+from bleugrad.backends.c import library, sum_distribution, word_counts
+from bleugrad.backends.c.build import SWITCH
+from bleugrad.backends.c.row_probabilities import _Rows
+from bleugrad.backends.operations import sum_distribution as summed
+from bleugrad.backends.torch import sum_distribution as by_torch
+from bleugrad.lengths import lengths
+from bleugrad.references.sequences import References
+from bleugrad.references.words import segment, word_probabilities
+from tests.cases import FAMILIES, draw_case
 
 pytestmark = pytest.mark.skipif(
-    kernels.kernels_for(torch.empty(1)) is None, reason="no kernels: there is no C compiler, or they are switched off"
+    library.library_for(torch.empty(1)) is None, reason="no kernels: there is no C compiler, or they are switched off"
 )
 METHODS = ("exact", "bound")
 
@@ -25,9 +24,10 @@ METHODS = ("exact", "bound")
 def both(monkeypatch, compute):
     """The results with kernels and without, and whether the first really were made by them."""
     used = []
-    in_parts = kernels.Kernels._in_parts
+    run, call = library.Library.run, library.Library.call
     with monkeypatch.context() as patch:
-        patch.setattr(kernels.Kernels, "_in_parts", lambda *a: used.append(a[1]) or in_parts(*a))
+        patch.setattr(library.Library, "run", lambda *a, **k: used.append(a[1]) or run(*a, **k))
+        patch.setattr(library.Library, "call", lambda *a: used.append(a[1]) or call(*a))
         compiled = compute()
         names, used[:] = set(used), []
         patch.setenv(SWITCH, "0")
@@ -120,13 +120,16 @@ def test_rows_without_a_softmax_are_still_errors(bad):
 def test_exponentials_are_as_exact_as_those_of_torch(seed):
     """Down to the smallest normal number of float32, in units of the last place."""
     gap = torch.cat([torch.linspace(-104, 0, 4001), torch.tensor([-torch.inf, -1e30, -105.0])])
-    found, inverse, _ = kernels.kernels_for(gap).exponentials(gap[None], torch.ones(gap.shape, dtype=torch.bool))
+    found, inverse, opening = torch.empty_like(gap)[None], torch.empty(1), torch.empty(1)
+    inputs = (gap[None], torch.ones_like(gap))
+    library.library_for(gap).run("exponentials", _Rows(1, len(gap)), 1, *inputs, found, inverse, opening)
     exact = gap.double().exp()
     normal = gap > -87.25
     error = (found[0].double() - exact).abs()
     assert (error[normal] / exact[normal]).max() < 2 * torch.finfo(torch.float32).eps
     assert (found[0, gap < -87.35] == 0).all()
     torch.testing.assert_close(1 / inverse.double(), exact.sum()[None], rtol=1e-6, atol=0)
+    torch.testing.assert_close(opening, torch.ones(1), rtol=1e-6, atol=0)  # every token opens a word
 
 
 def test_threads_change_nothing(rng, monkeypatch):
@@ -141,10 +144,10 @@ def test_threads_change_nothing(rng, monkeypatch):
         return value.detach(), leaf.grad
 
     alone = compute()
-    threads, functions = [], kernels.kernels_for(logits).functions
-    in_parts = functions["in_parts"]
-    monkeypatch.setitem(functions, "in_parts", lambda *a: threads.append(a[3]) or in_parts(*a))
-    monkeypatch.setattr(kernels, "THREAD_WORK", 1)
+    threads, compiled = [], library.library_for(logits)
+    in_parts = compiled._in_parts
+    monkeypatch.setattr(compiled, "_in_parts", lambda *a: threads.append(a[3]) or in_parts(*a))
+    monkeypatch.setattr(library, "THREAD_WORK", 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
     assert_equal(compute(), alone, 0)
     assert set(threads) == {3}
@@ -214,14 +217,15 @@ def test_sums_are_the_same_directly_and_by_transforms(rng, monkeypatch, size):
 
     def compute():
         leaf = mass.clone().requires_grad_()
-        found = convolution.sum_distribution(leaf)
+        found = summed(leaf)
         (found * weights).sum().backward()
         return found.detach(), leaf.grad
 
     with monkeypatch.context() as patch:
         patch.setenv(SWITCH, "0")
         wanted = compute()
-    monkeypatch.setattr(convolution, "DIRECT_SIZE", size)
+    for module in (sum_distribution, by_torch):
+        monkeypatch.setattr(module, "DIRECT_SIZE", size)
     assert_equal(compute(), wanted, 1e-14)
 
 
@@ -238,7 +242,7 @@ def test_word_counts_are_the_same_token_by_token_and_in_pairs(rng, monkeypatch, 
         return found.detach(), leaf.grad
 
     found = compute()
-    monkeypatch.setattr(lengths, "DIRECT_STEPS", 0)
+    monkeypatch.setattr(word_counts, "DIRECT_STEPS", 0)
     assert_equal(found, compute(), 1e-14)
     leaf = opening.clone().requires_grad_()
     monkeypatch.undo()
@@ -267,17 +271,11 @@ def test_word_counts_of_random_lengths_are_those_of_torch(rng, monkeypatch, step
     assert torch.autograd.gradcheck(counts, (eos.requires_grad_(), opened.requires_grad_()))
 
 
-def test_kernels_are_for_plain_tensors_in_memory_only(monkeypatch):
-    assert kernels.kernels_for(torch.empty(2)) is not None
-    assert kernels.kernels_for(torch.empty(2, dtype=torch.float64)) is not kernels.kernels_for(torch.empty(2))
-    assert kernels.kernels_for(torch.empty(2, dtype=torch.bool), torch.float32) is not None
+def test_kernels_are_for_tensors_in_memory_only(monkeypatch):
+    assert library.library_for(torch.empty(2)) is not None
+    assert library.library_for(torch.empty(2, dtype=torch.float64)) is not library.library_for(torch.empty(2))
+    assert library.library_for(torch.empty(2, dtype=torch.bool), torch.float32) is not None
     for other in (torch.empty(2, dtype=torch.bfloat16), torch.empty(2, device="meta")):
-        assert kernels.kernels_for(other) is None
-    inside = []
-    torch.func.vmap(lambda x: inside.append(kernels.kernels_for(x)) or x)(torch.empty(2, 3))
-    assert inside == [None]
-    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
-    assert kernels.kernels_for(torch.empty(2)) is None
-    monkeypatch.undo()
+        assert library.library_for(other) is None
     monkeypatch.setenv(SWITCH, "0")
-    assert kernels.kernels_for(torch.empty(2)) is None
+    assert library.library_for(torch.empty(2)) is None

@@ -117,7 +117,7 @@ def test_bleu_counts_exactly_whatever_the_default_dtype(rng, default_dtype, leng
     """Shares of a half, a third, ... are summed; 60 tokens are counted by the matrices, the others by sorting."""
     pairs = rng.integers(0, words, size=(2, 2, length)).tolist()
     pairs[0][0] = pairs[1][0]  # equal: every n-gram matches
-    result = bleugrad.bleu(*pairs)
+    result = bleugrad.bleu(*pairs, smoothing=0, level="sentence")
     assert result.matches.tolist() == [counting.statistics(h, [r], 4)[0] for h, r in zip(*pairs, strict=True)]
     assert result.matches[0].tolist() == [length - n for n in range(4)]
     assert result.value.dtype == torch.float64

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import bleugrad
-from tests.core.cases import Case, assert_same, draw_mask, draw_references
+from tests.cases import Case, assert_same, draw_mask, draw_references
 
 PER_SENTENCE = ("value", "matches", "totals", "precisions", "brevity_penalty", "hypothesis_lengths",
                 "reference_lengths", "upper", "lower")  # fmt: skip
@@ -99,8 +99,8 @@ def test_relabelling_the_vocabulary(case, rng, method, eos_id, level):
     new_eos = None if eos_id is None else int(names[eos_id])
     assert_same(run(case, method, new_eos, level, logits=logits, references=renamed), plain)
     hypotheses = case.logits.argmax(-1)
-    counted = bleugrad.bleu(hypotheses, case.references, level=level)
-    assert_same(bleugrad.bleu(torch.from_numpy(names)[hypotheses], renamed, level=level), counted)
+    counted = bleugrad.bleu(hypotheses, case.references, smoothing=0, level=level)
+    assert_same(bleugrad.bleu(torch.from_numpy(names)[hypotheses], renamed, smoothing=0, level=level), counted)
 
 
 @configurations
@@ -145,7 +145,7 @@ def test_the_callers_tensors_are_not_changed(rng, method, eos_id):
     versions = [tensor._version for tensor in tensors]
     for form in (references, nested):
         bleugrad.expected_bleu(logits, form, method=method, eos_id=eos_id, mask=mask, weights=weights)
-        bleugrad.bleu(hypotheses, form, hypothesis_lengths=lengths, weights=weights)
+        bleugrad.bleu(hypotheses, form, hypothesis_lengths=lengths, weights=weights, smoothing=0, level="sentence")
     assert [tensor._version for tensor in tensors] == versions
     assert all(torch.equal(tensor, copy) for tensor, copy in zip(tensors, copies, strict=True))
     assert (nested, weights) == (references.tolist(), [0.1, 0.2, 0.3, 0.4])

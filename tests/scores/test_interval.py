@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import bleugrad
-from tests.core.cases import FAMILIES, assert_near, draw_case, draw_cases, one_hot_logits
+from tests.cases import FAMILIES, assert_near, draw_case, draw_cases, one_hot_logits
 from tests.oracles import counting
 
 SMOOTHINGS = (0.0, 0.5, 1.0)
@@ -113,7 +113,7 @@ def test_lower_is_none_only_for_several_references_without_smoothing(method, eos
 def test_the_chain_behind_lower_breaks_for_several_references():
     """a b a c a against `a b`, `b a`, `a c`, `c a`: O_1 = 3 < O_2 = 4; O_2 / sqrt(M_1 M_2) is above BLEU."""
     references = [[[0, 1], [1, 0], [0, 2], [2, 0]]]
-    result = bleugrad.bleu([[0, 1, 0, 2, 0]], references, max_order=2)
+    result = bleugrad.bleu([[0, 1, 0, 2, 0]], references, max_order=2, smoothing=0, level="sentence")
     assert result.matches.tolist() == [[3, 4]]
     assert 4 / math.sqrt(5 * 4) > result.value.item() + 0.1
 

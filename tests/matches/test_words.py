@@ -1,6 +1,5 @@
 """Words of several tokens: every expectation against enumeration, and all that holds for tokens holds for words."""
 
-import importlib
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,7 +10,8 @@ import pytest
 import torch
 
 import bleugrad
-from tests.core.cases import (
+from bleugrad.backends.torch import bound_matches, exact_matches
+from tests.cases import (
     FAMILIES,
     Case,
     assert_near,
@@ -21,14 +21,10 @@ from tests.core.cases import (
     draw_reference,
     one_hot_logits,
 )
-from tests.core.test_operators import Recorder
-from tests.core.test_precision import assert_outward
 from tests.oracles import words as oracle
 from tests.oracles.counting import combine, corpus_bleu, sentence_bleu
 from tests.oracles.enumeration import pooled_brevity_penalty
-
-bound = importlib.import_module("bleugrad.core.bound")
-expected_matches = importlib.import_module("bleugrad.core.expected_matches")
+from tests.scores.test_precision import assert_outward
 
 METHODS = ("exact", "bound")
 SMOOTHINGS = (0.0, 0.5, 1.0)
@@ -297,7 +293,9 @@ def test_if_every_token_opens_a_word_nothing_changes(rng, method, level, eos_id)
         assert (in_words.lower <= tokens.lower + 1e-12).all()
     ids = rng.integers(0, 4, size=(2, 9)).tolist()
     starts = torch.ones(4, dtype=torch.bool)
-    assert_same(bleugrad.bleu(ids, ids[::-1], word_start=starts), bleugrad.bleu(ids, ids[::-1]), atol=0)
+    options = {"smoothing": 0, "level": "sentence"}
+    in_words, in_tokens = (bleugrad.bleu(ids, ids[::-1], word_start=given, **options) for given in (starts, None))
+    assert_same(in_words, in_tokens, atol=0)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -459,7 +457,7 @@ def test_from_hidden_states_it_is_the_same(rng, method, eos_id):
         leaves = [x.clone().requires_grad_() for x in (hidden, weight, bias)]
         h, w, b = leaves
         if linear:
-            result = bleugrad.linear_expected_bleu(h, w, SEVERAL, bias=b, **options)
+            result = bleugrad.expected_bleu(bleugrad.Projection(h, w, b), SEVERAL, **options)
         else:
             result = bleugrad.expected_bleu(h @ w.T + b, SEVERAL, **options)
         result.value.backward()
@@ -481,31 +479,11 @@ def test_the_size_of_the_blocks_of_ngrams_changes_nothing(rng, monkeypatch, torc
         return result.matches.detach(), result.upper.detach(), leaf.grad
 
     whole = value_and_gradient()
-    for module in (expected_matches, bound):
+    for module in (exact_matches, bound_matches):
         monkeypatch.setattr(module, "BLOCK_ELEMENTS", elements)
-    monkeypatch.setattr(expected_matches, "BLOCK_ROW", 0)
+    monkeypatch.setattr(exact_matches, "BLOCK_ROW", 0)
     for part, wanted in zip(value_and_gradient(), whole, strict=True):
         torch.testing.assert_close(part, wanted, rtol=0, atol=1e-14)
-
-
-@pytest.mark.parametrize(("method", "eos_id"), [("exact", None), ("exact", 3), ("bound", 3)])
-def test_opcheck(seed, monkeypatch, method, eos_id):
-    """The operators in the form words give them, with their backward passes, by torch's own checker."""
-    monkeypatch.setattr(expected_matches, "KEPT_ELEMENTS", 0)  # so that each is an operator, and nothing is kept
-    logits = torch.randn(2, 5, 4, dtype=torch.float64)
-    with Recorder() as recorder, torch.no_grad():
-        bleugrad.expected_bleu(logits, SEVERAL, method=method, eos_id=eos_id, word_start=STARTS)
-    calls = {function._schema.name.removeprefix("bleugrad::"): function for function in recorder.calls}
-    for name in ("word_probabilities", "expected_matches" if method == "exact" else "bound_matches"):
-        arguments = tuple(differentiable(argument) for argument in recorder.calls[calls[name]])
-        torch.library.opcheck(calls[name], arguments)
-
-
-def differentiable(argument):
-    """A copy that needs a gradient, if it can have one."""
-    if not isinstance(argument, torch.Tensor):
-        return argument
-    return argument.clone().requires_grad_(argument.is_floating_point())
 
 
 BAD = [
@@ -521,9 +499,10 @@ BAD = [
 
 @pytest.mark.parametrize(("word_start", "exception", "found"), BAD)
 def test_bad_input(word_start, exception, found):
+    projection = bleugrad.Projection(torch.zeros(2, 5, 3), torch.zeros(4, 3))
     calls = [
         lambda: bleugrad.expected_bleu(torch.zeros(2, 5, 4), SEVERAL, word_start=word_start),
-        lambda: bleugrad.linear_expected_bleu(torch.zeros(2, 5, 3), torch.zeros(4, 3), SEVERAL, word_start=word_start),
+        lambda: bleugrad.expected_bleu(projection, SEVERAL, word_start=word_start),
     ]
     for call in calls:
         with pytest.raises(exception, match=r"\bword_start\b") as raised:

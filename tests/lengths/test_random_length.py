@@ -5,8 +5,8 @@ import pytest
 import torch
 
 import bleugrad
-from tests.core.cases import FAMILIES, Case, assert_near, assert_same, draw_case, draw_cases, one_hot_logits
-from tests.core.test_expected_matches import check_expectations
+from tests.cases import FAMILIES, Case, assert_near, assert_same, draw_case, draw_cases, one_hot_logits
+from tests.matches.test_exact import check_expectations
 from tests.oracles.enumeration import pooled_brevity_penalty
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import bleugrad
-from tests.core.cases import FAMILIES, Case, assert_near, assert_same, draw_cases, draw_reference
+from tests.cases import FAMILIES, Case, assert_near, assert_same, draw_cases, draw_reference
 from tests.oracles import automaton, counting
 from tests.oracles.enumeration import enumerate_statistics, pooled_brevity_penalty
 

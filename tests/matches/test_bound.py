@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import bleugrad
-from tests.core.cases import FAMILIES, Case, assert_near, draw_case, draw_cases, one_hot_logits
+from tests.cases import FAMILIES, Case, assert_near, draw_case, draw_cases, one_hot_logits
 from tests.oracles import counting
 from tests.oracles.bound import bound, bound_with_eos
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from bleugrad.core.native import build, kernels
+from bleugrad.backends.c import build, library
 
-BUILD = "from bleugrad.core.native.build import library_path; print(library_path('float'))"
+BUILD = "from bleugrad.backends.c.build import library_path; print(library_path('float'))"
 COMPILER = """#!/bin/sh
 for last; do :; done
 if [ "$last" = "--version" ]; then echo "{version}"; exit 0; fi
@@ -240,9 +240,9 @@ def test_a_library_without_the_functions_is_not_used(compiler, tmp_path, monkeyp
         '#!/bin/sh\nif [ "$1" = "--version" ]; then exit 0; fi\n'
         f'for last; do :; done\nexec {real} -shared -fPIC {tmp_path / "empty.c"} -o "$last"\n'
     )
-    monkeypatch.setattr(kernels, "library_path", library_path)
+    monkeypatch.setattr(library, "library_path", library_path)
     with pytest.warns(RuntimeWarning, match="cannot be loaded.*undefined symbol") as said:
-        assert [kernels._load.__wrapped__(name) for name in ("float", "double")] == [None, None]
+        assert [library._load.__wrapped__(name) for name in ("float", "double")] == [None, None]
     assert len(said) == 1
 
 
@@ -251,7 +251,7 @@ def test_kernels_switched_off_on_purpose_are_not_warned_about(compiler, tmp_path
     monkeypatch.setenv(build.SWITCH, "0")
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        assert kernels.kernels_for(torch.empty(1)) is None
+        assert library.library_for(torch.empty(1)) is None
     assert not said
 
 
@@ -272,13 +272,13 @@ def test_several_processes_may_build_at_once(compiler, tmp_path):
 
 LOSS = """
 import torch, bleugrad
-from bleugrad.core.native.kernels import kernels_for
+from bleugrad.backends.c.library import library_for
 torch.manual_seed(0)
 logits = torch.randn(2, 5, 9, requires_grad=True)
 labels = torch.randint(9, (2, 5))
 loss = bleugrad.ExpectedBLEULoss(word_start=torch.arange(9) % 2 == 0)(logits, labels)
 loss.backward()
-print(kernels_for(logits) is None, round(loss.item(), 5), round(logits.grad.norm().item(), 5))
+print(library_for(logits) is None, round(loss.item(), 5), round(logits.grad.norm().item(), 5))
 """
 
 

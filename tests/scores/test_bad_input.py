@@ -178,7 +178,7 @@ def test_not_a_number_is_refused_beside_empty_references(method, options):
     with pytest.raises(ValueError, match=r"logits holds NaN.*sentence 1, position 2"):
         expected(logits=NAN, references=[[], []], method=method, **options)
     with pytest.raises(ValueError, match=r"hidden @ weight\.T holds NaN"):
-        bleugrad.linear_expected_bleu(NAN, torch.eye(V), [[], []], method=method, **options)
+        expected(logits=bleugrad.Projection(NAN, torch.eye(V)), references=[[], []], method=method, **options)
 
 
 def test_everything_optional_is_keyword_only():

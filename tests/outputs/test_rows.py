@@ -1,15 +1,28 @@
 """From logits to match probabilities: plain autograd is the oracle, for values and for the hand-written backward."""
 
+from functools import partial
+
 import pytest
 import torch
 
-from bleugrad.core import match_probabilities as module
-from bleugrad.core.match_probabilities import match_probabilities
+from bleugrad.backends.torch import row_probabilities as module
+from bleugrad.outputs.rows import Rows, TokenProbabilities
+
+
+def match_probabilities(logits, ids, targets=None, word_start=None):
+    """As a loss asks for them; keeps the softmax for the backward pass."""
+    return one_target(Rows(logits).token_probabilities, ids, targets, word_start)
 
 
 def in_blocks(logits, ids, targets=None, word_start=None):
-    """The form that works in blocks of rows; the other one keeps the softmax for the backward pass."""
-    return module._match_probabilities(logits, ids, targets, word_start)
+    """The operator of compilers, which works in blocks of rows and keeps nothing."""
+    return one_target(partial(torch.ops.bleugrad.row_probabilities, logits), ids, targets, word_start)
+
+
+def one_target(call, ids, targets, word_start):
+    """With one target per position, (B, T)."""
+    found = TokenProbabilities(*call(ids, None if targets is None else targets[..., None], word_start))
+    return found if targets is None else found._replace(target_log_probs=found.target_log_probs.squeeze(-1))
 
 
 FORMS = {"kept": match_probabilities, "blocks": in_blocks}
@@ -202,7 +215,7 @@ def test_the_size_of_the_blocks_of_rows_changes_nothing(seed, monkeypatch, eleme
     logits, inputs = draw((2, 9, 13, 6), dtype)
     cotangents = draw_cotangents(logits, inputs)
     expected = differentiate(FORMS[form], logits, inputs, cotangents)
-    monkeypatch.setitem(module.ROW_BLOCK_ELEMENTS, "cpu", elements)
+    monkeypatch.setitem(module.BLOCK_ELEMENTS, "cpu", elements)
     height = max(1, min(9, elements // 13))
     assert len(list(module._softmax_blocks(logits))) == 2 * -(-9 // height)
     found = differentiate(FORMS[form], logits, inputs, cotangents)

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from bleugrad.core import linear_match_probabilities as module
-from bleugrad.core.linear_match_probabilities import linear_match_probabilities
-from tests.core.test_match_probabilities import ASKED, draw_cotangents, plain, pull_back
+from bleugrad.backends.torch import projected_probabilities as module
+from bleugrad.outputs.rows import Projection
+from tests.outputs.test_rows import ASKED, draw_cotangents, one_target, plain, pull_back
 
 # (B, T, V, H, L)
 SHAPES = [(1, 1, 1, 1, 1), (2, 3, 7, 5, 4), (3, 1, 40, 2, 9), (1, 9, 3, 8, 2), (4, 6, 13, 1, 20)]
@@ -21,6 +21,10 @@ def draw(shape, dtype=torch.float64, biased=True, asked="word starts"):
     starts = torch.rand(vocabulary) < 0.5
     more = [x if index < ASKED[asked] else None for index, x in enumerate((ids, targets, starts))]
     return hidden, weight, bias if biased else None, *more
+
+
+def linear_match_probabilities(hidden, weight, bias, *inputs):
+    return one_target(Projection(hidden, weight, bias).token_probabilities, *inputs)
 
 
 def through_logits(hidden, weight, bias, *inputs):
