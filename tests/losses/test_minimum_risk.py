@@ -54,7 +54,13 @@ def test_value_and_gradient_of_the_candidates_drawn_are_those_of_the_formula(
 ):
     case = CASES[name]
     loss = bleugrad.MinimumRiskLoss(
-        6, alpha, include_reference, scale_by_alpha, reduction="none", generator=2, **case.options
+        samples=6,
+        alpha=alpha,
+        include_reference=include_reference,
+        scale_by_alpha=scale_by_alpha,
+        reduction="none",
+        generator=2,
+        **case.options,
     )
     logits, keywords = case.batch(5)
     labels = torch.randint(0, logits.shape[2], (5, logits.shape[1]), generator=torch.Generator().manual_seed(0))

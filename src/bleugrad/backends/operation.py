@@ -154,7 +154,8 @@ class Operation:
             needs = values[-1]
             placed = self.backward(None, None, tuple(needs), grads, outputs, given)
             empty = outputs[0].new_empty
-            return _as_result([empty(0) if placed[index] is None else placed[index] for index in self.differentiable])
+            results = [placed[index] for index in self.differentiable]
+            return _as_result([empty(0) if one is None else one.contiguous() for one in results])
 
         def fake_backward(*values: Any) -> Any:
             _, outputs, given = split(values[:-1])
@@ -162,7 +163,8 @@ class Operation:
             wanted = [
                 given[index] if needed else None for index, needed in zip(self.differentiable, needs, strict=True)
             ]
-            return _as_result([outputs[0].new_empty(0) if one is None else torch.empty_like(one) for one in wanted])
+            empty = outputs[0].new_empty
+            return _as_result([empty(0) if one is None else one.new_empty(one.shape) for one in wanted])
 
         operator = _custom_op(self.name, run, f"({inputs}) -> {_signature(results)}")
         operator.register_fake(lambda *values: self._single(self.shapes(*values)))

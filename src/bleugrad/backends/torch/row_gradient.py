@@ -22,8 +22,8 @@ class RowGradient(NamedTuple):
 
     @classmethod
     def of(cls, grads: tuple[Tensor | None, ...], matched: Tensor, opening: Tensor) -> "RowGradient":
-        """From the gradients of match probabilities, target log-probabilities and word openings, None if unused."""
-        grad_matched, grad_log_probs, grad_opening = grads
+        """From the gradients of match and target log-probabilities and word openings, None or empty if unused."""
+        grad_matched, grad_log_probs, grad_opening = (None if g is None or not g.numel() else g for g in grads)
         pull = torch.zeros_like(matched) if grad_matched is None else grad_matched * matched
         total = pull.sum(-1)
         if grad_log_probs is not None:

@@ -92,7 +92,7 @@ def _dual_product(left: Tensor, right: Tensor) -> Tensor:
 
 def _dual_adjoint(grad: Tensor, other: Tensor) -> Tensor:
     """The gradient of one factor of :func:`_dual_product`."""
-    other = other.conj()
+    other = other.conj_physical()  # compilers run operators where lazy conjugation is not seen
     if grad.shape[0] == 1:
         return grad * other
     return torch.stack([grad[0] * other[0] + grad[1] * other[1], grad[1] * other[0]])
