@@ -162,3 +162,12 @@ def test_the_result_cannot_be_changed():
     result = bleugrad.expected_bleu(torch.zeros(1, 2, 2), [[0]])
     with pytest.raises(dataclasses.FrozenInstanceError):
         result.value = 0
+
+
+@pytest.mark.parametrize("eos_id", [None, 0])
+def test_without_any_reference_token_nothing_matches(eos_id):
+    logits = torch.zeros(2, 3, 4, dtype=torch.float64, requires_grad=True)
+    found = bleugrad.expected_bleu(logits, [[], []], eos_id=eos_id, max_order=2)
+    found.value.sum().backward()
+    assert found.matches.tolist() == [[0, 0], [0, 0]]
+    assert logits.grad.isfinite().all()

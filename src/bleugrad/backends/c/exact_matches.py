@@ -22,7 +22,7 @@ def forward(
     if (library := library_for(unit_probs)) is None:
         return None
     steps, batch, columns = unit_probs.shape
-    chunks, orders = max(1, -(-columns // CHUNK)), clips.shape[1]
+    chunks, orders = -(-columns // CHUNK), clips.shape[1]
     sizes = (steps, batch, columns, orders, CHUNK, 1, 0)
     problem = make_problem(Patterns, sizes, unit_probs, clips, overlaps, spans, alive, opening)
     new = unit_probs.new_zeros(chunks, steps, batch, orders)
@@ -36,7 +36,7 @@ def backward(kept: None, needs: Any, grads: Any, outputs: Outputs, inputs: Any) 
     if (library := library_for(unit_probs)) is None:
         return None
     steps, batch, columns = unit_probs.shape
-    chunks, orders = max(1, -(-columns // CHUNK)), clips.shape[1]
+    chunks, orders = -(-columns // CHUNK), clips.shape[1]
     sizes = (steps, batch, columns, orders, CHUNK, 2, 0)
     problem = make_problem(Patterns, sizes, unit_probs, clips, overlaps, spans, alive, opening)
     grad_units = unit_probs.new_zeros(unit_probs.shape)
