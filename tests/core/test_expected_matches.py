@@ -164,10 +164,12 @@ def test_the_result_cannot_be_changed():
         result.value = 0
 
 
+@pytest.mark.parametrize("projected", [False, True])
 @pytest.mark.parametrize("eos_id", [None, 0])
-def test_without_any_reference_token_nothing_matches(eos_id):
+def test_without_any_reference_token_nothing_matches(eos_id, projected):
     logits = torch.zeros(2, 3, 4, dtype=torch.float64, requires_grad=True)
-    found = bleugrad.expected_bleu(logits, [[], []], eos_id=eos_id, max_order=2)
+    output = bleugrad.Projection(logits, torch.eye(4, dtype=torch.float64)) if projected else logits
+    found = bleugrad.expected_bleu(output, [[], []], eos_id=eos_id, max_order=2)
     found.value.sum().backward()
     assert found.matches.tolist() == [[0, 0], [0, 0]]
     assert logits.grad.isfinite().all()
