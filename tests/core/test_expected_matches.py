@@ -173,3 +173,10 @@ def test_without_any_reference_token_nothing_matches(eos_id, projected):
     found.value.sum().backward()
     assert found.matches.tolist() == [[0, 0], [0, 0]]
     assert logits.grad.isfinite().all()
+
+
+def test_words_of_no_positions_have_a_gradient():
+    logits = torch.zeros(2, 0, 3, requires_grad=True)
+    found = bleugrad.expected_bleu(logits, [[0], []], word_start=torch.tensor([True, False, True]))
+    found.value.backward()
+    assert logits.grad.shape == (2, 0, 3)
