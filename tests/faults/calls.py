@@ -40,7 +40,12 @@ class Calls:
 
     def __init__(self, run):
         self.run = run
-        self.kinds = {"bleu": _bleu, "expected_bleu": _expected_bleu, "explain": _explain, "word_start_mask": _word_starts}
+        self.kinds = {
+            "bleu": _bleu,
+            "expected_bleu": _expected_bleu,
+            "explain": _explain,
+            "word_start_mask": _word_starts,
+        }
         self.kinds |= {kind.__name__: _loss(kind) for kind in LOSSES}
         self.kinds |= {f"{kind.__name__}.from_samples": _from_samples(kind) for kind in list(LOSSES)[1:3]}
         self.kinds |= {"load": self._load}

@@ -39,9 +39,7 @@ def check(seed):
         if rng.random() < 0.3:
             output = Projection(output, torch.eye(output.shape[2], dtype=output.dtype))
         method = "bound" if kind == "bound" else "exact"
-        found = expected_bleu(
-            output, case.references, method=method, word_start=word_start, **case.keywords, **options
-        )
+        found = expected_bleu(output, case.references, method=method, word_start=word_start, **case.keywords, **options)
         tables = _tables(case, word_start, order)
         matches = None
         if kind == "bound":

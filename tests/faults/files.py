@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 
 import bleugrad.explanation.explain
 import bleugrad.explanation.saved
-import bleugrad.training.system
+import bleugrad.training.system  # noqa: F401
 from bleugrad.backends.c import build
 from bleugrad.cli.main import main
 from bleugrad.configuration.writing import to_toml
@@ -64,7 +64,7 @@ class Files:
         self.expected = {}
         for name in sorted({command for _, command, _, _ in self.targets}):
             ended, said, self.expected[name] = self._result(name, self._copy("undamaged"))
-            assert ended == "exit code 0" and "kernels" not in said, f"{name}: {said}"
+            assert ended == "exit code 0", f"{name}: {said}"
 
     def check(self, seed):
         target, command, ways, allowed = self.targets[seed % len(self.targets)]

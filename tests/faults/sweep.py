@@ -1,5 +1,6 @@
 """Runs cases in forked workers, one per core, so that a crash or a hang is a finding and not the end."""
 
+import contextlib
 import json
 import os
 import selectors
@@ -55,10 +56,9 @@ class Worker:
     def stop(self):
         """End the process if it still runs; how it ended, in words."""
         hung = time.monotonic() > self.deadline
-        try:
-            os.killpg(self.child, signal.SIGKILL if hung else 0)
-        except OSError:
-            pass
+        if hung:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.child, signal.SIGKILL)
         status = os.waitpid(self.child, 0)[1]
         os.close(self.reading)
         return f"no end after {self.seconds} s" if hung else ending(status)

@@ -57,7 +57,7 @@ def test_a_line_that_never_ends_is_cut_with_a_warning(system):
 
 def test_wrong_arguments_are_said(system):
     for lines in ("ich sehe katze", b"x", 3, [None]):
-        with pytest.raises(TypeError, match="lines is a .*; expected a list"):
+        with pytest.raises(TypeError, match=r"lines is a .*; expected a list"):
             system.translate(lines)
     for beam in (0, 1001, 2**31 - 1):
         with pytest.raises(ValueError, match=f"beam is {beam}; expected 1 to 1000"):
