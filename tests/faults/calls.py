@@ -55,8 +55,11 @@ class Calls:
         torch.manual_seed(seed)
         name = str(rng.choice(list(self.kinds)))
         call, arguments = self.kinds[name](rng)
-        changed = None
-        if rng.random() < 0.6:
+        changed, draw = None, rng.random()
+        if draw < 0.05 and (scores := [one for one in ("logits", "hidden") if one in arguments]):
+            changed = scores[0]
+            arguments[changed] = _one_nan(rng, arguments[changed])
+        elif draw < 0.6:
             changed = str(rng.choice(list(arguments)))
             arguments[changed] = _spoil(rng, arguments[changed])
         wrong = _try(call, arguments, changed)
@@ -243,6 +246,14 @@ def _spoil(rng, value):
     if isinstance(value, list) and rng.random() < 0.5:
         return [*value, chosen] if rng.random() < 0.5 else [[chosen], *value[1:]]
     return chosen.clone() if torch.is_tensor(chosen) else chosen
+
+
+def _one_nan(rng, value):
+    """The tensor with one NaN; an empty one as it is."""
+    value = value.clone()
+    if value.numel():
+        value.view(-1)[rng.integers(value.numel())] = torch.nan
+    return value
 
 
 def _accepted_nan(arguments):
