@@ -487,3 +487,9 @@ def test_on_real_text_it_is_sacrebleu_of_the_detokenised_words(data_dir, rng, ki
             logits, first_ids[part], mask=counted, word_start=mask, method=method, smoothing=0.0
         )
         assert result.value.item() == pytest.approx(wanted, abs=1e-12)
+
+
+@pytest.mark.parametrize("special", [torch.zeros(0), None, "x"])
+def test_special_is_a_bool_or_a_dict(special):
+    with pytest.raises(TypeError, match=r"special is a .*; expected True, False or a dict"):
+        bleugrad.word_start_mask(["▁a"], special=special)

@@ -9,7 +9,7 @@ from torch import Tensor
 LEVELS = ("sentence", "corpus")
 METHODS = ("exact", "bound")
 LARGEST_ORDER = 100
-LARGEST_FLOAT = torch.finfo(torch.float32).max
+SMALLEST_FLOAT, LARGEST_FLOAT = torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max
 
 
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
@@ -37,13 +37,13 @@ def check_int(name: str, value: object) -> int:
 
 
 def check_nonnegative(name: str, value: float) -> float:
-    """Return ``value`` as a float of at least 0 that float32 can hold."""
+    """Return ``value`` as a float that is 0 or a positive normal number of float32: 1 / value is finite, too."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{name} is {value!r} of type {type(value).__name__}; expected a number")
     if isinstance(value, int):
         check_int(name, value)
-    if not 0 <= value <= LARGEST_FLOAT:
-        raise ValueError(f"{name} is {value}; expected a finite number from 0 to {LARGEST_FLOAT:.4g}")
+    if value != 0 and not SMALLEST_FLOAT <= value <= LARGEST_FLOAT:
+        raise ValueError(f"{name} is {value}; expected 0, or a number from {SMALLEST_FLOAT:.4g} to {LARGEST_FLOAT:.4g}")
     return float(value)
 
 

@@ -81,6 +81,8 @@ def word_start_mask(
         [True, False, True]
     """
     read = _read(tokenizer)
+    if not isinstance(special, bool | Mapping):
+        raise TypeError(f"special is a {type(special).__name__}; expected True, False or a dict of tokens to bools")
     if not isinstance(flipped, bool):
         raise TypeError(f"flipped is a {type(flipped).__name__}; expected True or False")
     if flipped != read.style.marks_ends:

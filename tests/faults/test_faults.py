@@ -1,5 +1,6 @@
-"""A quick part of the fault injection; ``make faults`` runs the long one."""
+"""A quick part of the fault injection, and proof that each part finds defects; ``make faults`` runs the long one."""
 
+import json
 import os
 import subprocess
 import sys
@@ -9,24 +10,24 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[2]
 ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join([str(REPOSITORY), *sys.path]), "OMP_NUM_THREADS": "1"}
-FAILING_TODAY = {"files": (), "calls": (), "cases": (), "kills": ()}
-"""Seeds that are left out until what they found is mended; then this list goes."""
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 
 
-@pytest.mark.parametrize(
-    ("part", "number"), [("calls", 150), ("cases", 25), ("kills", 1), pytest.param("files", 4, marks=pytest.mark.slow)]
-)
-def test_the_first_cases_survive(part, number):
-    """Each part in a process of its own, since its children are forked."""
-    counts = dict.fromkeys(FAILING_TODAY, 0) | {part: number}
-    options = [word for name, count in counts.items() for word in (f"--{name}", str(count))]
-    command = [sys.executable, "-m", "tests.faults", *options, "--skip", *map(str, FAILING_TODAY[part])]
+def run(*words):
+    """What a Python program prints; in a process of its own, since it forks."""
+    command = [sys.executable, *words]
     done = subprocess.run(command, env=ENVIRONMENT, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]
-    tried = number - len(FAILING_TODAY[part])
-    assert done.stdout.splitlines()[-1].split() == [part, str(tried), str(tried), "0"]
+    return done.stdout
+
+
+@pytest.mark.parametrize("part", ["calls", "cases", "kills", "files"])
+def test_the_first_cases_survive_and_defects_are_found(part):
+    found = json.loads(run("-m", "tests.faults.quick", part))
+    assert found.pop("none") == {}
+    assert found, "no defect was tried"
+    assert [name for name, failures in found.items() if not failures] == []
 
 
 def report(seed):
@@ -40,9 +41,14 @@ def report(seed):
     return None
 
 
-def test_failures_crashes_and_hangs_are_told_with_their_seed():
+@pytest.mark.parametrize("workers", [1, 2])
+def test_failures_crashes_and_hangs_are_told_with_their_seed(workers):
     script = "from tests.faults.sweep import sweep\nfrom tests.faults.test_faults import report\n"
-    script += "result = sweep('part', report, range(5), 2)\nprint(result.tried, result.failures)\n"
-    done = subprocess.run([sys.executable, "-c", script], env=ENVIRONMENT, capture_output=True, text=True, check=True)
-    found = {1: "wrong", 2: "ended by SIGABRT", 3: "no end after 2 s"}
-    assert done.stdout == f"5 {found}\n"
+    script += f"result = sweep('part', report, range(6), 1, {workers})\nprint(result.tried, result.failures)\n"
+    found = {1: "wrong", 2: "ended by SIGABRT", 3: "no end after 1 s"}
+    assert run("-c", script) == f"6 {found}\n"
+
+
+def test_the_table_tells_what_was_tried():
+    shown = run("-m", "tests.faults", "--cases", "7", "--calls", "0", "--files", "0", "--kills", "0", "--seed", "5")
+    assert shown.splitlines()[-1].split() == ["cases", "7", "7", "0"]

@@ -162,3 +162,21 @@ def test_the_result_cannot_be_changed():
     result = bleugrad.expected_bleu(torch.zeros(1, 2, 2), [[0]])
     with pytest.raises(dataclasses.FrozenInstanceError):
         result.value = 0
+
+
+@pytest.mark.parametrize("projected", [False, True])
+@pytest.mark.parametrize("eos_id", [None, 0])
+def test_without_any_reference_token_nothing_matches(eos_id, projected):
+    logits = torch.zeros(2, 3, 4, dtype=torch.float64, requires_grad=True)
+    output = bleugrad.Projection(logits, torch.eye(4, dtype=torch.float64)) if projected else logits
+    found = bleugrad.expected_bleu(output, [[], []], eos_id=eos_id, max_order=2)
+    found.value.sum().backward()
+    assert found.matches.tolist() == [[0, 0], [0, 0]]
+    assert logits.grad.isfinite().all()
+
+
+def test_words_of_no_positions_have_a_gradient():
+    logits = torch.zeros(2, 0, 3, requires_grad=True)
+    found = bleugrad.expected_bleu(logits, [[0], []], word_start=torch.tensor([True, False, True]))
+    found.value.backward()
+    assert logits.grad.shape == (2, 0, 3)

@@ -75,6 +75,7 @@ COMMON_TABLE = [
     ("smoothing", float("nan"), ValueError, "nan"),
     ("smoothing", float("inf"), ValueError, "inf"),
     ("smoothing", 1e39, ValueError, "1e.39"),
+    ("smoothing", 1e-45, ValueError, "1e-45"),
     ("smoothing", 10**4000, ValueError, "13288 bits"),
     ("smoothing", "add-k", TypeError, "str"),
     ("smoothing", None, TypeError, "None"),

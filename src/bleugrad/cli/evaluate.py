@@ -11,7 +11,9 @@ def configure(parser: ArgumentParser) -> None:
     """The run, the split and the search."""
     parser.add_argument("run", type=Path, metavar="RUN", help="a training run")
     parser.add_argument("--split", default="test", metavar="NAME", help="what to translate (default: %(default)s)")
-    parser.add_argument("--beam", type=int, default=5, metavar="N", help="width; 1 is greedy (default: %(default)s)")
+    parser.add_argument(
+        "--beam", type=int, default=5, metavar="N", help="width, at most 1000; 1 is greedy (default: %(default)s)"
+    )
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to compute")
 
 

@@ -13,7 +13,9 @@ from bleugrad.errors import UsageError
 def configure(parser: ArgumentParser) -> None:
     """The run and the search."""
     parser.add_argument("run", type=Path, metavar="RUN", help="a training run")
-    parser.add_argument("--beam", type=int, default=5, metavar="N", help="width; 1 is greedy (default: %(default)s)")
+    parser.add_argument(
+        "--beam", type=int, default=5, metavar="N", help="width, at most 1000; 1 is greedy (default: %(default)s)"
+    )
     parser.add_argument(
         "--n-best", type=int, default=0, metavar="N", help="so many of each line, as: line TAB score TAB translation"
     )

@@ -8,8 +8,7 @@ from torch import Tensor
 from bleugrad.arguments import check_nonnegative
 from bleugrad.losses.base import LossOptions
 from bleugrad.losses.rewards import RewardedSamples
-from bleugrad.losses.sampling import SampledLossBase, check_samples, with_gradient_of
-from bleugrad.outputs.rows import Rows
+from bleugrad.losses.sampling import SampledLossBase, check_samples, outside_autocast, with_gradient_of
 from bleugrad.references.sequences import IdLists
 from bleugrad.references.targets import Targets
 
@@ -99,7 +98,7 @@ class MinimumRiskLoss(SampledLossBase):
             references: where they are not the labels: (B, R), (B, K, R) or nested lists; lengths need not be T.
             mask: (B, T) bool, positions that count; by default those with a label.
         """
-        with torch.autocast(Rows(logits).device.type, enabled=False):
+        with outside_autocast(logits):
             drawn = self._sample(logits, labels, references, mask)
             tokens, of_tokens, targets = drawn.tokens, drawn.log_probs, drawn.targets
             if self.include_reference:

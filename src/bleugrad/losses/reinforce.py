@@ -8,8 +8,13 @@ from torch import Tensor
 from bleugrad.arguments import check_choice
 from bleugrad.losses.base import LossOptions
 from bleugrad.losses.rewards import RewardedSamples, leave_one_out
-from bleugrad.losses.sampling import SampledLossBase, check_given_tokens, check_samples, with_gradient_of
-from bleugrad.outputs.rows import Rows
+from bleugrad.losses.sampling import (
+    SampledLossBase,
+    check_given_tokens,
+    check_samples,
+    outside_autocast,
+    with_gradient_of,
+)
 from bleugrad.references.sequences import IdLists
 
 if TYPE_CHECKING:
@@ -92,7 +97,7 @@ class ReinforceLoss(SampledLossBase):
             references: where they are not the labels: (B, R), (B, K, R) or nested lists; lengths need not be T.
             mask: (B, T) bool, positions that count; by default those with a label.
         """
-        with torch.autocast(Rows(logits).device.type, enabled=False):
+        with outside_autocast(logits):
             drawn = self._sample(logits, labels, references, mask)
             tokens = drawn.tokens
             if self.baseline == "greedy":

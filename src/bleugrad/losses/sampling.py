@@ -216,7 +216,10 @@ class SampledLossBase(LossBase):
             ignore_index=ignore_index,
         )
         samples = self._reward(torch.where(valid, ids, 0), valid, prepared)
-        return GivenSamples(samples, samples.log_probs(of_tokens), prepared, valid.any(2).any(1))
+        of_samples = samples.log_probs(of_tokens)
+        if not torch.compiler.is_compiling() and not of_samples.detach().sum().isfinite():
+            raise ValueError("log_probs holds NaN or an infinity where a token counts; expected a finite sum")
+        return GivenSamples(samples, of_samples, prepared, valid.any(2).any(1))
 
 
 def check_given_tokens(name: str, tokens: object, batch: int | None = None) -> Tensor:
@@ -237,6 +240,11 @@ def check_samples(samples: object, least: int = 1, reason: str = "") -> int:
     if not least <= number < 2**31:
         raise ValueError(f"samples is {number}; expected {least} or more{reason}, and below 2**31")
     return number
+
+
+def outside_autocast(logits: Tensor) -> torch.autocast:
+    """The context of a loss; logits that are no tensor (B, T, V) are refused."""
+    return torch.autocast(Rows(logits).device.type, enabled=False)
 
 
 def with_gradient_of(value: Tensor, surrogate: Tensor) -> Tensor:

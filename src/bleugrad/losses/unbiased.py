@@ -8,9 +8,8 @@ from torch import Tensor
 
 from bleugrad.losses.base import LossOptions
 from bleugrad.losses.rewards import RewardedSamples, score_matches
-from bleugrad.losses.sampling import SampledLossBase, with_gradient_of
+from bleugrad.losses.sampling import SampledLossBase, outside_autocast, with_gradient_of
 from bleugrad.matches.statistics import ExpectedStatistics, row_statistics
-from bleugrad.outputs.rows import Rows
 from bleugrad.references.sequences import IdLists
 from bleugrad.references.targets import Targets
 from bleugrad.scores.bleu import BLEU
@@ -155,7 +154,7 @@ class UnbiasedBLEULoss(SampledLossBase):
             references: where they are not the labels: (B, R), (B, K, R) or nested lists; lengths need not be T.
             mask: (B, T) bool, positions that count; by default those with a label.
         """
-        with torch.autocast(Rows(logits).device.type, enabled=False):
+        with outside_autocast(logits):
             drawn = self._sample(logits, labels, references, mask)
             targets = drawn.targets
             samples = self._reward_rows(drawn.tokens, targets)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import torch
 
-from bleugrad.errors import FailureError
+from bleugrad.arguments import check_choice, check_int
+from bleugrad.errors import FailureError, UsageError
 from bleugrad.models.attention_lstm import AttentionLSTM
 from bleugrad.training.checkpoints import BEST, FOLDER, put_weights, read_checkpoint
 from bleugrad.training.config import TrainConfig
@@ -19,6 +20,9 @@ from bleugrad.training.vocabularies import Vocabularies
 
 MOST_TOKENS = 1000
 """Of a line to translate; what follows them is left out. No model was trained on longer ones."""
+
+WIDEST_BEAM = 1000
+"""Hypotheses of a search; a wider one finds no better translation, and takes memory in proportion."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ class TranslationSystem:
         Args:
             lines: text as the model was trained on: words between spaces. Words it does not know are read as unknown;
                 an empty line has the empty translation.
-            beam: width of the search; 1 is greedy.
+            beam: width of the search, at most 1,000; 1 is greedy.
         """
         return [best[0].text for best in self.search(lines, beam)]
 
@@ -59,15 +63,15 @@ class TranslationSystem:
 
         Args:
             lines: as for :meth:`translate`.
-            beam: width of the search.
+            beam: width of the search, at most 1,000.
             n_best: at most ``beam``.
             first: the number of the first line, for warnings.
         """
-        if isinstance(lines, str):
-            raise TypeError("lines is text; expected a list of texts, one a sentence")
-        if beam < 1:
-            raise ValueError(f"beam is {beam}; expected at least 1")
-        if not 1 <= n_best <= beam:
+        if isinstance(lines, str) or not isinstance(lines, Sequence) or not all(isinstance(one, str) for one in lines):
+            raise TypeError(f"lines is a {type(lines).__name__}; expected a list of texts, one per sentence")
+        if not 1 <= check_int("beam", beam) <= WIDEST_BEAM:
+            raise UsageError(f"beam is {beam}; expected 1 to {WIDEST_BEAM}")
+        if not 1 <= check_int("n_best", n_best) <= beam:
             raise ValueError(f"n_best is {n_best}; expected 1 to beam = {beam}")
         sources = [self._encoded(line, number) for number, line in enumerate(lines, start=first)]
         settings = self.config.evaluation
@@ -90,6 +94,9 @@ def load(run: str | PathLike[str], device: str = "auto") -> TranslationSystem:
         run: the directory.
         device: "cpu", "cuda", or "auto" for a GPU where there is one.
     """
+    if not isinstance(run, str | PathLike):
+        raise TypeError(f"run is a {type(run).__name__}; expected the path of a training run")
+    check_choice("device", device, ("auto", "cpu", "cuda"))
     directory = Path(run)
     config = read_config(directory)
     path = directory / FOLDER / BEST

@@ -71,7 +71,7 @@ def _dense_gradient(
 ) -> list[Tensor | None]:
     """What the softmax part gives hidden states (B T, H), weight and bias, None where not needed."""
     hidden, weight, bias, _, _, word_start, _ = inputs
-    dtype, states = compute_dtype(hidden), hidden.reshape(-1, hidden.shape[2])
+    dtype, states = compute_dtype(hidden), hidden.flatten(0, 1)
     shapes = (states.shape, weight.shape, weight.shape[:1])
     found = [hidden.new_zeros(shape, dtype=dtype) if need else None for shape, need in zip(shapes, needs, strict=True)]
     of_hidden, of_weight, of_bias = found
@@ -113,7 +113,7 @@ def _add_sparse(found: list[Tensor | None], row: RowGradient, inputs: Any) -> No
 
 def _logit_chunks(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Iterator[tuple[slice, Tensor]]:
     """Rows and their logits (rows, V), in a reused buffer that the caller may overwrite."""
-    states = hidden.reshape(-1, hidden.shape[2])
+    states = hidden.flatten(0, 1)
     rows, vocabulary = states.shape[0], weight.shape[0]
     height = min(rows, max(LEAST_ROWS, states.numel() // max(1, vocabulary)))
     buffer = hidden.new_empty(height, vocabulary, dtype=weight.dtype)

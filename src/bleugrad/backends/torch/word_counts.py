@@ -50,6 +50,6 @@ def _fixed_length(opening: Tensor, limits: Tensor) -> Tensor:
     certain = torch.where(position == 0, 1.0, opening.t().to(widest_float(opening.device)))
     opens = torch.where(position < limits[:, None], certain, 0)
     if opens.numel() == 0:
-        return opening.new_ones(batch, steps + 1) + opening.sum()  # 0, and part of the graph
+        return opening.new_ones(batch, steps + 1) + opening.sum()  # 0, but part of the graph
     mass = torch.stack([1 - opens, opens], 2)[None]
     return sum_distribution.convolve_pairs(mass)[0][0, :, : steps + 1].to(opening.dtype)
