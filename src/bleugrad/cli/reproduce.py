@@ -47,8 +47,8 @@ def execute(arguments: Namespace) -> None:
 
 def show(run: Run) -> None:
     """The results so far: on the screen, and as a report."""
-    from bleugrad.reports.paper import write_report
-    from bleugrad.reports.paper_texts import terminal_text
+    from bleugrad.reports.paper.page import write_report
+    from bleugrad.reports.paper.texts import terminal_text
 
     write_report(run.path)
     run.say(f"\n{terminal_text(read_run(run.path).summary)}\n")

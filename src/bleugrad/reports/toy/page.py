@@ -3,10 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from bleugrad.reports import page, toy_figures
+from bleugrad.reports import page
 from bleugrad.reports.settings import provenance
 from bleugrad.reports.style import save_figure
-from bleugrad.reports.toy_tables import correlation_range, curve_table, orders, repeat_table
+from bleugrad.reports.toy import figures
+from bleugrad.reports.toy.tables import correlation_range, curve_table, orders, repeat_table
 from bleugrad.runs.directory import FIGURES, REPORT, SavedRun, read_run
 from bleugrad.runs.files import write_text
 
@@ -22,12 +23,12 @@ def _draw_figures(run: SavedRun) -> None:
     folder = run.path / FIGURES
     folder.mkdir(exist_ok=True)
     for order in orders(run):
-        save_figure(folder, f"bleu-{order}", 5.0, toy_figures.draw_learning_curve(_curves(run, order)))
+        save_figure(folder, f"bleu-{order}", 5.0, figures.draw_learning_curve(_curves(run, order)))
     if run.summary["repeats"] is not None:
         cases = _records(run, "case")
-        save_figure(folder, "repeats-example", 3.8, toy_figures.draw_example(_records(run, "example")))
-        save_figure(folder, "repeats-matches", 3.8, toy_figures.draw_match_errors(cases))
-        save_figure(folder, "repeats-bleu", 3.8, toy_figures.draw_bleu_errors(cases))
+        save_figure(folder, "repeats-example", 3.8, figures.draw_example(_records(run, "example")))
+        save_figure(folder, "repeats-matches", 3.8, figures.draw_match_errors(cases))
+        save_figure(folder, "repeats-bleu", 3.8, figures.draw_bleu_errors(cases))
 
 
 def render(run: SavedRun) -> str:

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from bleugrad.reports import page
-from bleugrad.reports.paper_figures import draw_training
-from bleugrad.reports.paper_tables import (
+from bleugrad.reports.paper.figures import draw_training
+from bleugrad.reports.paper.tables import (
     BASE,
     DIFFERENCES,
     Table,
@@ -18,7 +18,7 @@ from bleugrad.reports.paper_tables import (
     scores_table,
     tries_table,
 )
-from bleugrad.reports.paper_texts import latex_text, markdown_text
+from bleugrad.reports.paper.texts import latex_text, markdown_text
 from bleugrad.reports.settings import command_part, settings_tables
 from bleugrad.reports.style import save_figure
 from bleugrad.runs.directory import FIGURES, REPORT, SavedRun, read_run

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from bleugrad.reports.paper_tables import BASE, objectives
+from bleugrad.reports.paper.tables import BASE, objectives
 from bleugrad.reports.style import Draw, Palette
 
 Summary = Mapping[str, Any]

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bleugrad.reports.page import Strong
-from bleugrad.reports.paper_tables import (
+from bleugrad.reports.paper.tables import (
     DIFFERENCES,
     Table,
     base_table,
