@@ -9,7 +9,7 @@ from bleugrad.cli.options import given_options, option_words
 from bleugrad.errors import UsageError
 from bleugrad.experiments.paper.config import ReproduceConfig
 from bleugrad.experiments.paper.presets import PRESETS, configured, preset
-from bleugrad.extras import require_extra
+from bleugrad.extras import require_extra, require_translation
 from bleugrad.runs.directory import REPORT, Run, read_run
 
 
@@ -28,6 +28,7 @@ def execute(arguments: Namespace) -> None:
     """Carry out what is left, then show the results."""
     if arguments.jobs < 1:
         raise UsageError(f"jobs is {arguments.jobs}; expected at least 1")
+    require_translation("the experiment")
     require_extra("plots", "matplotlib", "the report")
     config = configured(
         preset(arguments.preset) if arguments.preset else {}, arguments.config, given_options(arguments)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from bleugrad.errors import FailureError, UsageError
+from bleugrad.extras import require_extra
 
 LOGITS = "logits"
 
@@ -109,13 +110,10 @@ def _pick(found: Tensor | Mapping[str, Any], path: Path, name: str | None) -> Te
 
 
 def _read_safetensors(path: Path) -> Mapping[str, Tensor]:
-    try:
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
-    except ImportError:
-        raise FailureError(
-            f"reading {path} needs safetensors, which is not installed: pip install safetensors"
-        ) from None
+    require_extra("translation", "safetensors", f"reading {path}")
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
     try:
         return load_file(path)
     except SafetensorError as error:

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from bleugrad.errors import FailureError
+from bleugrad.extras import require_translation
 from bleugrad.models.attention_lstm import AttentionLSTM
 from bleugrad.training.checkpoints import BEST, FOLDER, put_weights, read_checkpoint
 from bleugrad.training.config import TrainConfig
@@ -90,6 +91,7 @@ def load(run: str | PathLike[str], device: str = "auto") -> TranslationSystem:
         run: the directory.
         device: "cpu", "cuda", or "auto" for a GPU where there is one.
     """
+    require_translation("a trained translation model")
     directory = Path(run)
     config = read_config(directory)
     path = directory / FOLDER / BEST
