@@ -49,7 +49,7 @@ def test_a_report_warns_of_a_base_that_has_not_converged_and_of_seeds_to_come(sa
     assert main(["report", str(saved)]) == 0
     page = (saved / "report.html").read_text()
     assert "has not converged with seed 2" in page
-    assert "Seeds: 1 (of 2: the others are not done yet)" in page
+    assert "Seeds: 1 of 2 (the others are not finished)" in page
 
 
 @pytest.mark.skipif(find_browser() is None, reason="no Chromium here: install the package chromium")

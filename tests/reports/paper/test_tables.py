@@ -37,20 +37,24 @@ def test_one_seed_has_no_spread_and_no_test():
     summary = make_summary(seeds=(1,))
     assert results_table(summary).rows[0] == ["greedy", "31.00", "33.00"]
     assert "nothing is bold" in bold_rule(summary)
-    assert power(summary).startswith("One seed says nothing about others")
+    assert power(summary).startswith("With one seed there is no test over seeds")
     assert differences_table(summary, "greedy").rows == [["exact - CE", "+2.00", "-", "0.40", "0.200"]]
 
 
 def test_few_seeds_are_said_to_show_little():
     assert "With 2 seeds" in power(make_summary())
-    assert "significant from about 0.40 BLEU (greedy) and 0.40 BLEU (beam 5)" in power(make_summary())
+    assert "detects differences from CE of about 0.40 BLEU (greedy) and 0.40 BLEU (beam 5)" in power(make_summary())
     assert "12.7" in power(make_summary())
     assert "12.7" not in power(make_summary(seeds=(1, 2, 3)))
 
 
 def test_scores_have_intervals_and_differences():
     table = scores_table(make_summary())
-    assert table.header == ["", "greedy", "over CE", "interval", "beam 5", "over CE", "interval"]
+    assert table.header == [
+        "",
+        *("greedy", "difference from CE", "95 % interval"),
+        *("beam 5", "difference from CE", "95 % interval"),
+    ]
     assert table.rows[0][:4] == ["base (first phase)", "30.00 ± 0.20", "-1.00", "29.0 to 31.0"]
     assert table.rows[1][2] == ""
     assert table.rows[2][2] == "+2.00"
