@@ -111,7 +111,7 @@ def test_a_published_file_that_changed_is_noticed(site, tmp_path):
     with pytest.raises(FailureError, match=r"train\.lc\.norm\.tok\.de has the SHA-256 checksum"):
         fetch(config(tmp_path, "multi30k"))
     (downloads / "train.lc.norm.tok.de").write_bytes(b"von hand\n")
-    with pytest.raises(FailureError, match=r"has the SHA-256 checksum .* that of the first download"):
+    with pytest.raises(FailureError, match=r"has the SHA-256 checksum .* the checksum of the first download"):
         fetch(config(tmp_path, "multi30k"))
 
 

@@ -63,7 +63,7 @@ def test_gzip_that_is_cut_off_damaged_or_none(tmp_path):
         read_lines(path)
     for plain in (b"a sentence\n", b""):
         path.write_bytes(plain)
-        with pytest.raises(FailureError, match="is not gzip, as its name says"):
+        with pytest.raises(FailureError, match="is not a gzip file"):
             read_lines(path)
 
 

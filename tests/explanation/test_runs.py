@@ -41,7 +41,7 @@ def test_the_loss_of_the_run_is_what_is_explained(trained):
     seen = explain(given.logits, given.references, samples=0, **given.options())
     assert (seen.method, len(seen.orders), seen.smoothing) == ("bound", 2, 0.5)
     assert seen.references[0][-1] == "</s>"
-    loss = bleugrad.ExpectedBLEULoss("bound", 2, smoothing=0.5, level="sentence")
+    loss = bleugrad.ExpectedBLEULoss(method="bound", max_order=2, smoothing=0.5, level="sentence")
     labels = torch.tensor([given.references[0]])
     expected = loss(given.logits[None].double(), labels, references=[given.references]).item()
     assert 1 - seen.bound_value == pytest.approx(expected, abs=1e-12)
