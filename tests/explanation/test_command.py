@@ -108,5 +108,5 @@ def test_a_sentence_too_long_is_refused_at_once(tmp_path, monkeypatch, page):
         run(tmp_path / "long.npy", "--reference", " ".join(["0", "1"] * 512), *html)
     what, most = ("the page", 2**19) if page else ("the explanation", 2**22)
     shape = "1025 positions x 1024 reference tokens x 4 orders x 1 checkpoints"
-    assert str(error.value).startswith(f"{what} has {shape} = {cells} cells; expected at most {most}: take a part")
+    assert str(error.value).startswith(f"{what} has {shape} = {cells} cells; expected at most {most}: use a part")
     assert list(tmp_path.iterdir()) == [tmp_path / "long.npy"]
