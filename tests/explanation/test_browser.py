@@ -98,7 +98,7 @@ def test_an_ngram_whose_bound_is_above_the_truth_is_marked(page, seen):
     page.hover(f'#ngrams tr[data-index="{index}"]')
     tip, ngram = page.tip(), ngrams[index]
     assert (tip["title"], tip["maximum matches"]) == ("the", "2")
-    assert tip["bound − exact"] == shown(ngram.bound - ngram.exact)
+    assert tip["bound \u2212 exact"] == shown(ngram.bound - ngram.exact)
     peak = max(range(9), key=ngram.completed.__getitem__)
     assert tip[f"largest part, completed at position {peak + 1}"] == shown(ngram.completed[peak])
     lit = page.evaluate("[...document.querySelectorAll('#probabilities thead .lit')].map((head) => head.textContent)")
