@@ -23,7 +23,7 @@ BELOW = {
     "tokenizers": {"arguments"},
     "errors": set(),
     "extras": {"errors"},
-    "configuration": {"errors"},
+    "configuration": {"errors", "extras"},
     "runs": {"errors", "configuration"},
     "data": AROUND,
     "models": {"errors", "configuration"},
@@ -31,7 +31,7 @@ BELOW = {
     "experiments": AROUND | CORE | {"data", "models", "training"},
     "reports": AROUND,
     "hf": {"extras", "tokenizers"} | CORE,
-    "explanation": {"errors", "reports", "data", "training"} | CORE,
+    "explanation": {"errors", "extras", "reports", "data", "training"} | CORE,
     "cli": AROUND | CORE | {"explanation", "tokenizers", "data", "models", "training", "experiments", "reports"},
     "__main__": {"cli"},
 }

@@ -83,7 +83,7 @@ def test_a_part_that_is_not_shorter_than_the_file(site, tmp_path, part):
 def test_a_file_that_is_too_large_is_refused(site, tmp_path, lengths):
     site.lengths = lengths
     url, most = f"{site.address}/corpus.tgz", len(CONTENT)
-    with pytest.raises(FailureError, match=f"bytes; expected at most {most - 1}: .* thrown away"):
+    with pytest.raises(FailureError, match=f"bytes; expected at most {most - 1}: .* deleted"):
         download(url, tmp_path / "corpus.tgz", most_bytes=most - 1)
     assert names(tmp_path) == []
     assert len(site.requests) == 1

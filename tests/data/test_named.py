@@ -108,10 +108,10 @@ def test_a_published_file_that_changed_is_noticed(site, tmp_path):
     (downloads / "train.lc.norm.tok.de").unlink()
     path = urlsplit(CATALOGUE["multi30k"].urls[0]).path
     site.files[path] = b"anders\n" * 3
-    with pytest.raises(FailureError, match=r"train\.lc\.norm\.tok\.de came with the SHA-256 checksum"):
+    with pytest.raises(FailureError, match=r"train\.lc\.norm\.tok\.de has the SHA-256 checksum"):
         fetch(config(tmp_path, "multi30k"))
     (downloads / "train.lc.norm.tok.de").write_bytes(b"von hand\n")
-    with pytest.raises(FailureError, match=r"has the SHA-256 checksum .* that of the first download"):
+    with pytest.raises(FailureError, match=r"has the SHA-256 checksum .* the checksum of the first download"):
         fetch(config(tmp_path, "multi30k"))
 
 
@@ -237,7 +237,7 @@ def test_what_somebody_else_put_there_is_not_touched(site, tmp_path):
     folder.mkdir(parents=True)
     (folder / "train.de").write_text("mein text\n")
     with pytest.raises(
-        FailureError, match=r"multi30k has no train\.en\.gz, valid\.de\.gz, .*expected the whole corpus"
+        FailureError, match=r"multi30k has no train\.en\.gz, valid\.de\.gz, .*expected a complete corpus"
     ):
         fetch(config(tmp_path, "multi30k"))
     assert [path.name for path in folder.iterdir()] == ["train.de"]
@@ -248,7 +248,7 @@ def test_what_somebody_else_put_there_is_not_touched(site, tmp_path):
 
 def test_a_place_that_cannot_be_written_is_said(tmp_path):
     (tmp_path / "data").write_text("")
-    with pytest.raises(FailureError, match=r"cannot be put there: .*; set BLEUGRAD_DATA to a folder"):
+    with pytest.raises(FailureError, match=r"cannot be written there: .*; set BLEUGRAD_DATA to a folder"):
         fetch(config(tmp_path, "multi30k"))
 
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from bleugrad.data.bpe import BPEVocabulary
-from bleugrad.data.vocabulary import BOS, EOS, PAD, SPECIAL, UNK, Vocabulary, WordVocabulary, read_vocabulary
+from bleugrad.data.vocabulary import BOS, EOS, PAD, SPECIAL, UNK, WordVocabulary, read_vocabulary
 from bleugrad.errors import FailureError
 
 LINES = ["the lower cat", "the lowest cat is low", "the dog is slower than the cat", "größer als der hund"] * 5
@@ -73,7 +73,7 @@ def test_a_merge_that_spells_the_end_of_sentence_is_not_taken_for_it():
 def test_saved_as_json_and_read_again(make):
     vocabulary = make()
     again = read_vocabulary(json.loads(json.dumps(vocabulary.to_json())))
-    assert again == vocabulary == Vocabulary.from_json(vocabulary.to_json())
+    assert again == vocabulary
     assert again.encode("the unseen cat is slow") == vocabulary.encode("the unseen cat is slow")
     assert make() == vocabulary
     assert vocabulary != WordVocabulary([*SPECIAL, "the"])

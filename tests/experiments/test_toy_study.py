@@ -43,7 +43,7 @@ def test_the_log_says_the_correlations(finished):
 
 
 def test_the_saved_config_and_the_saved_command_repeat_the_run(finished, tmp_path, monkeypatch):
-    monkeypatch.setattr("bleugrad.reports.toy.write_report", lambda path: None)
+    monkeypatch.setattr("bleugrad.reports.toy.page.write_report", lambda path: None)
     for words in (
         ["toy", "--config", str(finished / "config.toml")],
         read_run(finished).about["command"].split()[1:],

@@ -80,7 +80,7 @@ def test_a_notebook_gets_the_page_in_a_frame_of_its_own():
 
 
 def test_checkpoints_must_be_of_one_sentence():
-    with pytest.raises(ValueError, match=r"explanations\[1\] has smoothing 0.0; expected 1.0, as the first"):
+    with pytest.raises(ValueError, match=r"explanations\[1\] has smoothing 0.0; expected 1.0, as in the first"):
         explanation_page([checkpoint(0.1), checkpoint(0.1, smoothing=0.0)])
     with pytest.raises(ValueError, match="names has 1 entries; expected 2"):
         explanation_page([checkpoint(0.1), checkpoint(0.2)], ["one"])

@@ -25,11 +25,11 @@ def execute(arguments: Namespace) -> None:
 
 def _writer(study: str) -> Callable[[Path], None]:
     if study == "toy":
-        from bleugrad.reports.toy import write_report
+        from bleugrad.reports.toy.page import write_report
 
         return write_report
     if study == "reproduce":
-        from bleugrad.reports.paper import write_report as write_paper_report
+        from bleugrad.reports.paper.page import write_report as write_paper_report
 
         return write_paper_report
     raise FailureError(f"no report is known for the study {study!r}")

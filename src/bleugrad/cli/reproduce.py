@@ -9,7 +9,7 @@ from bleugrad.cli.options import given_options, option_words
 from bleugrad.errors import UsageError
 from bleugrad.experiments.paper.config import ReproduceConfig
 from bleugrad.experiments.paper.presets import PRESETS, configured, preset
-from bleugrad.extras import require_extra
+from bleugrad.extras import require_extra, require_translation
 from bleugrad.runs.directory import REPORT, Run, read_run
 
 
@@ -28,6 +28,7 @@ def execute(arguments: Namespace) -> None:
     """Carry out what is left, then show the results."""
     if arguments.jobs < 1:
         raise UsageError(f"jobs is {arguments.jobs}; expected at least 1")
+    require_translation("the experiment")
     require_extra("plots", "matplotlib", "the report")
     config = configured(
         preset(arguments.preset) if arguments.preset else {}, arguments.config, given_options(arguments)
@@ -47,8 +48,8 @@ def execute(arguments: Namespace) -> None:
 
 def show(run: Run) -> None:
     """The results so far: on the screen, and as a report."""
-    from bleugrad.reports.paper import write_report
-    from bleugrad.reports.paper_texts import terminal_text
+    from bleugrad.reports.paper.page import write_report
+    from bleugrad.reports.paper.texts import terminal_text
 
     write_report(run.path)
     run.say(f"\n{terminal_text(read_run(run.path).summary)}\n")

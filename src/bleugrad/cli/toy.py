@@ -12,7 +12,7 @@ def work(config: ToyConfig, run: Run) -> None:
     import torch
 
     from bleugrad.experiments.toy.study import run_study
-    from bleugrad.reports.toy import write_report
+    from bleugrad.reports.toy.page import write_report
 
     torch.set_num_threads(1)  # the same numbers wherever it runs
     run_study(config, run)

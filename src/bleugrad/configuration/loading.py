@@ -8,11 +8,7 @@ from typing import Any, TypeVar
 
 from bleugrad.configuration.stage import Stage, settings
 from bleugrad.errors import UsageError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from bleugrad.extras import require_extra
 
 StageT = TypeVar("StageT", bound=Stage)
 
@@ -31,6 +27,11 @@ def load(kind: type[StageT], file: Path | None = None, overrides: Mapping[str, A
 
 def read_toml(file: Path) -> dict[str, Any]:
     """The file's values, or an error in words."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        require_extra("translation", "tomli", f"reading {file}")
+        import tomli as tomllib
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except UnicodeDecodeError:

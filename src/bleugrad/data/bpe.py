@@ -12,10 +12,9 @@ SPACE_MARK = "▁"
 
 
 class BPEVocabulary(Vocabulary):
-    """Subwords whose first piece of a word carries the mark ``▁``.
+    """Subwords; the first piece of a word starts with ``▁``.
 
-    The library's objects are rebuilt from tokens and merges, which is all that is saved. Special tokens are no part of
-    the text: ``</s>`` in a sentence is encoded like any other characters.
+    Only tokens and merges are saved. ``</s>`` in a sentence is encoded as plain characters, never as a special token.
     """
 
     def __init__(self, tokens: Sequence[str], merges: Iterable[Sequence[str]]) -> None:
@@ -29,8 +28,8 @@ class BPEVocabulary(Vocabulary):
 
         Args:
             lines: the text.
-            size: the most tokens, special ones and single characters included.
-            min_count: pairs seen less often are not merged.
+            size: maximum number of tokens, including special tokens and single characters.
+            min_count: minimum count of a pair to be merged.
         """
         require_extra("text", "tokenizers", "a BPE vocabulary")
         import json
@@ -45,13 +44,11 @@ class BPEVocabulary(Vocabulary):
         model = json.loads(tokenizer.to_str())["model"]
         tokens = sorted(model["vocab"], key=model["vocab"].__getitem__)
         if len(tokens) > size:
-            raise ValueError(
-                f"size is {size}; expected at least {len(tokens)}, one token for each character of the text"
-            )
+            raise ValueError(f"size is {size}; expected at least {len(tokens)}, one token per character of the text")
         return cls(tokens, [pair.split(" ") if isinstance(pair, str) else pair for pair in model["merges"]])
 
     def encode(self, text: str) -> list[int]:
-        """The ids of the pieces; characters never seen become <unk>."""
+        """The ids of the pieces; unknown characters become <unk>."""
         return _without_special(self._tokenizer.encode(_spaced(text), add_special_tokens=False).ids)
 
     def encode_lines(self, lines: Sequence[str]) -> list[list[int]]:
@@ -60,13 +57,13 @@ class BPEVocabulary(Vocabulary):
         return [_without_special(encoding.ids) for encoding in encodings]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The words the pieces make."""
+        """The text of the pieces."""
         unknown = SPECIAL[UNK]
         pieces = [SPACE_MARK + piece if piece == unknown else piece for piece in self.decoded_tokens(ids)]
         return " ".join("".join(pieces).replace(SPACE_MARK, " ").split())
 
     def word_start(self) -> list[bool]:
-        """True for marked pieces and for special tokens."""
+        """True for pieces with ``▁`` and for special tokens."""
         return [index < len(SPECIAL) or token.startswith(SPACE_MARK) for index, token in enumerate(self.tokens)]
 
     def to_json(self) -> dict[str, Any]:
@@ -84,7 +81,7 @@ def _tokenizer(ids: dict[str, int], merges: list[tuple[str, str]]) -> Any:
 
 
 def _spaced(text: str) -> str:
-    """Single spaces between words: all that a vocabulary of words sees as well. Endless words are cut off."""
+    """The words with single spaces between them. Words over the length limit are truncated."""
     words = text.split()
     if len(text) > MOST_WORD_CHARACTERS and (longest := max(map(len, words), default=0)) > MOST_WORD_CHARACTERS:
         message = f"a word has {longest} characters; only its first {MOST_WORD_CHARACTERS} are cut into subwords"
@@ -94,5 +91,5 @@ def _spaced(text: str) -> str:
 
 
 def _without_special(ids: list[int]) -> list[int]:
-    """A merge may have made a piece that is spelled like a special token."""
+    """Replace special ids by <unk>: a merge may have created a piece spelled like a special token."""
     return [index if index >= len(SPECIAL) else UNK for index in ids]

@@ -1,4 +1,4 @@
-"""Downloads that may be broken off: a file is whole and verified, or a ``.part`` that the next try goes on with."""
+"""Downloads that can be interrupted: a file is complete and verified, or a ``.part`` that the next attempt resumes."""
 
 import os
 import re
@@ -21,28 +21,27 @@ ATTEMPTS = 3
 SECONDS_TO_WAIT = 2.0
 TIMEOUT = 30.0
 MOST_BYTES = 2**31
-"""Larger files are refused, unless the caller allows more."""
+"""Default limit of the file size."""
 
 STRONG_TAG = re.compile('"[!#-~]*"')
-"""The name of a version that promises equal bytes; a weak one, W/"...", does not."""
+"""A strong ETag promises equal bytes; a weak one, W/"...", does not."""
 
 
 class ConnectionBrokenError(OSError):
-    """The transfer stopped before the end; trying again may go on with it."""
+    """The transfer stopped early; another attempt may resume it."""
 
 
 def download(url: str, target: Path, checksum: str | None = None, most_bytes: int = MOST_BYTES) -> str:
     """Fetch a file to ``target`` and return its SHA-256 checksum.
 
-    Bytes go to ``target.part``. A part that is there is resumed if the server names its version by a strong ETag, still
-    has that version, and can send a range of it. Only a whole file of the right checksum takes the place of ``target``,
-    by renaming.
+    Bytes go to ``target.part``. An existing part is resumed if the server gave it a strong ETag, still has that
+    version, and supports ranges. A complete file with the right checksum is renamed to ``target``.
 
     Args:
-        url: what to fetch.
-        target: where to; its folder exists.
-        checksum: what the SHA-256 must be, if that is known.
-        most_bytes: the largest size; a larger file is refused, at the latest when it has sent more.
+        url: address of the file.
+        target: path of the result; its folder must exist.
+        checksum: expected SHA-256, if known.
+        most_bytes: maximum size.
     """
     part = target.with_name(target.name + ".part")
     for attempt in range(1, ATTEMPTS + 1):
@@ -60,8 +59,8 @@ def download(url: str, target: Path, checksum: str | None = None, most_bytes: in
     if checksum is not None and found != checksum:
         _discard(part)
         raise FailureError(
-            f"{url} came with the SHA-256 checksum {found}; expected {checksum}: it was damaged on the way or has "
-            "changed; the download was thrown away"
+            f"{url} has the SHA-256 checksum {found}; expected {checksum}: the file was damaged or has changed; the "
+            "download was deleted"
         )
     os.replace(part, target)
     _validator(part).unlink(missing_ok=True)
@@ -70,7 +69,7 @@ def download(url: str, target: Path, checksum: str | None = None, most_bytes: in
 
 
 def _fetch(url: str, part: Path, most_bytes: int) -> None:
-    """Bring the part to its end, from where it stands or from the start."""
+    """Complete the part: resume it or start over."""
     answer = _answer(url, part)
     if answer is None:
         return
@@ -92,15 +91,15 @@ def _fetch(url: str, part: Path, most_bytes: int) -> None:
             os.fsync(file.fileno())
     if max(size, total) > most_bytes:
         raise FailureError(
-            f"{url} has {total or f'more than {most_bytes}'} bytes; expected at most {most_bytes}: the server does not "
-            "send the file this version knows; the download was thrown away"
+            f"{url} has {total or f'more than {most_bytes}'} bytes; expected at most {most_bytes}: this is not the "
+            "expected file; the download was deleted"
         )
     if total and size != total:
         raise ConnectionBrokenError(f"the connection ended after {size} of {total} bytes")
 
 
 def _answer(url: str, part: Path) -> tuple[HTTPResponse, int] | None:
-    """The server's answer to a request for what the part lacks, and where that starts; None if it lacks nothing."""
+    """The server's response with the missing bytes, and their offset; None if the part is complete."""
     headers = {"User-Agent": f"bleugrad/{__version__}"}
     tag = _tag(part)
     done = part.stat().st_size if tag else 0
@@ -119,7 +118,7 @@ def _answer(url: str, part: Path) -> tuple[HTTPResponse, int] | None:
         error.close()
         if _continues(error.headers, f"bytes */{done}", tag):
             return None
-    _discard(part)  # of another version, whatever the server was asked
+    _discard(part)  # the server has another version
     return _answer(url, part)
 
 
@@ -128,18 +127,18 @@ def _continues(headers: Message, content_range: str, tag: str) -> bool:
 
 
 def _total(response: HTTPResponse, start: int) -> int:
-    """Bytes of the whole file; 0 where the server does not say."""
+    """Size of the whole file; 0 if the server does not say."""
     length = response.headers.get("Content-Length")
     return start + int(length) if length is not None and length.isdigit() else 0
 
 
 def _validator(part: Path) -> Path:
-    """Holds what the server calls this version of the file, so that parts of two versions are never joined."""
+    """The file with the ETag of the part, so that parts of two versions are never joined."""
     return part.with_name(part.name + ".etag")
 
 
 def _tag(part: Path) -> str:
-    """The version of a part; empty where there is none, or none is known."""
+    """The ETag of a part; empty if there is no part or no tag."""
     try:
         tag = _validator(part).read_text(encoding="ascii") if part.exists() else ""
     except (FileNotFoundError, UnicodeDecodeError):
@@ -148,7 +147,7 @@ def _tag(part: Path) -> str:
 
 
 def _start_over(response: HTTPResponse, part: Path) -> None:
-    """An empty part, with the name of the version that is about to fill it."""
+    """Create an empty part and save the ETag of the response."""
     _discard(part)
     part.touch()
     tag = response.headers.get("ETag", "")
@@ -162,7 +161,7 @@ def _discard(part: Path) -> None:
 
 
 def _is_passing(error: OSError | HTTPException) -> bool:
-    """Whether another attempt may help: not where the server said no, there is no network, or no space is left."""
+    """Whether another attempt may help: not if the server refused, there is no network, or the disk is full."""
     if isinstance(error, HTTPError):
         return error.code >= 500 or error.code == 429
     if isinstance(error, URLError):
@@ -182,4 +181,4 @@ def _reason(error: OSError | HTTPException) -> str:
 
 def _kept(part: Path) -> str:
     size = part.stat().st_size if _tag(part) else 0
-    return f"; {size} bytes are kept in {part}, and the same command goes on from there" if size else ""
+    return f"; {size} bytes are kept in {part}; rerun the command to resume" if size else ""

@@ -1,4 +1,4 @@
-"""From text to ids: the vocabularies of a corpus, and its splits encoded with them."""
+"""From text to ids: the vocabularies of a corpus and its encoded splits."""
 
 from dataclasses import dataclass
 from itertools import chain
@@ -16,12 +16,12 @@ OWN_LIST = "corpus"
 
 @dataclass(frozen=True)
 class EncodedSplit:
-    """A split as ids, without begin and end of sentence.
+    """A split as ids, without BOS and EOS.
 
     Attributes:
         sources: ids of each source.
-        targets: ids of the first reference of each.
-        references: ids of all references of each.
+        targets: ids of each first reference.
+        references: ids of all references of each sentence.
     """
 
     sources: list[list[int]]
@@ -45,9 +45,9 @@ def encode_split(split: Split, source: Vocabulary, target: Vocabulary) -> Encode
 
 
 def build_vocabularies(corpus: Corpus, config: DataConfig) -> tuple[Vocabulary, Vocabulary]:
-    """The vocabularies of source and target, from the training text or from given lists."""
+    """The source and target vocabularies, from the training text or from word lists."""
     if len(corpus.train) == 0:
-        raise FailureError(f"no training pair of {corpus.name} passed the filters: there is no text to learn from")
+        raise FailureError(f"no training pair of {corpus.name} passed the filters; expected at least one")
     source = _vocabulary(
         corpus.train.sources, config, config.vocabulary_source, "vocabulary_source", config.source_language
     )

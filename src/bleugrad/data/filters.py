@@ -1,4 +1,4 @@
-"""Which sentence pairs are trained on: neither empty nor too long, nor of too different lengths."""
+"""Filters of training pairs: empty, too long, or of too different lengths."""
 
 from collections.abc import Mapping
 
@@ -9,13 +9,13 @@ EMPTY, LONG, RATIO = "empty", "too long", "ratio"
 
 
 def reason_to_drop(source_length: int, target_length: int, max_length: int, max_ratio: float) -> str | None:
-    """Why a pair of these lengths, in words, is left out; None if it is kept.
+    """The reason to drop a pair of these lengths; None if it is kept.
 
     Args:
         source_length: words of the source.
         target_length: words of the target.
-        max_length: the most words either may have; 0 for no limit.
-        max_ratio: the most the longer may be, in lengths of the shorter; 0 for no limit.
+        max_length: maximum words of either side; 0 for no limit.
+        max_ratio: maximum ratio of the two lengths; 0 for no limit.
 
     Example:
         >>> reason_to_drop(3, 0, 50, 9), reason_to_drop(51, 3, 50, 9), reason_to_drop(1, 10, 50, 9)
@@ -32,15 +32,15 @@ def reason_to_drop(source_length: int, target_length: int, max_length: int, max_
 
 
 def keep(source_length: int, target_length: int, max_length: int, max_ratio: float) -> bool:
-    """Whether a pair of these lengths, in words, is trained on."""
+    """Whether a pair of these lengths, in words, is kept."""
     return reason_to_drop(source_length, target_length, max_length, max_ratio) is None
 
 
 def filter_split(split: Split, max_length: int, max_ratio: float) -> tuple[Split, Mapping[str, int]]:
-    """The pairs to train on, and how many were dropped for each reason.
+    """The pairs that pass the filters, and the number of dropped pairs by reason.
 
-    The target decides whether a pair stays; other references of the pair go by themselves. A line with far more
-    characters than ``max_length`` words have is too long, too.
+    The first reference decides whether a pair is kept; other references are filtered one by one. A line with far more
+    characters than ``max_length`` words usually have is also too long.
     """
     characters = CHARACTERS_PER_WORD * max(MOST_WORDS, max_length)
 

@@ -1,18 +1,17 @@
-"""Limits of text, so that no file makes a command run without end. Real sentences are far below all of them."""
+"""Limits of text files, which bound the time of a command. Real sentences are far below them."""
 
 MOST_WORDS = 1000
-"""Words of a line that is validated or tested on, and of a training line where ``max_length`` is 0."""
+"""Maximum words of a validation or test line, and of a training line if ``max_length`` is 0."""
 
 CHARACTERS_PER_WORD = 10
 MOST_CHARACTERS = CHARACTERS_PER_WORD * MOST_WORDS
-"""Characters of such a line, and of a training line unless ``max_length`` asks for more words: a line without spaces is
-one word."""
+"""Maximum characters of such a line (a line without spaces is one word)."""
 
 MOST_WORD_CHARACTERS = 1000
-"""Characters of a word that is cut into subwords; the rest of the word is left out, with a warning."""
+"""Maximum characters of a word that is split into subwords; longer words are truncated with a warning."""
 
 MOST_BYTES = 2**32
-"""Bytes of a text file; of a gzip file, when expanded."""
+"""Maximum size of a text file in bytes, after decompression."""
 
 EXPANSION, ALWAYS_EXPANDED = 100, 2**26
-"""A gzip file may expand to 100 times its size, or to 64 MiB if that is more; text expands about 4 times."""
+"""A gzip file may expand to 100 times its size, or to 64 MiB if that is more; text usually expands 4 times."""

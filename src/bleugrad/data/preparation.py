@@ -1,4 +1,4 @@
-"""From settings to a corpus in memory: found, or fetched and prepared, then read, checked and filtered."""
+"""From settings to a corpus in memory: find or download it, then read, check and filter it."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +14,10 @@ from bleugrad.errors import FailureError, UsageError
 
 
 def prepare(config: DataConfig) -> Corpus:
-    """The corpus of the settings, ready to be encoded.
+    """The corpus of the settings.
 
-    A named corpus that is not on this machine is downloaded. Training pairs are filtered and cut to ``train_limit``;
-    validation and test keep every line, and a line that is too long for them is an error.
+    A missing named corpus is downloaded. Training pairs are filtered and limited to ``train_limit``; validation and
+    test keep every line, and a line over the length limit is an error.
     """
     corpus = _unfiltered(config)
     if config.lowercase:
@@ -29,7 +29,7 @@ def prepare(config: DataConfig) -> Corpus:
 
 
 def read_corpus(name: str, folder: Path, source: str, target: str) -> Corpus:
-    """A prepared corpus: checked against its checksums where it has any, every split read."""
+    """Read a prepared corpus, after checking its checksums if it has any."""
     verify_sums(folder)
     train, valid, test = (_read_split(folder, split, source, target) for split in SPLITS)
     return Corpus(name, train, valid, test, _others(folder, source, target), origin=str(folder))
@@ -57,7 +57,7 @@ def _builtin(config: DataConfig) -> Corpus:
 
 
 def _files(config: DataConfig) -> Corpus:
-    """Files given one by one, and for those that are not, the files of the folder. A test set may be left out."""
+    """Files given one by one, or else files of the folder. The test set is optional."""
     folder = Path(config.directory).expanduser() if config.directory else None
     if folder is not None and not folder.is_dir():
         raise UsageError(f"directory is {config.directory!r}, which is not a folder; expected the folder of the splits")
@@ -81,7 +81,7 @@ def _files(config: DataConfig) -> Corpus:
 
 
 def _read_split(folder: Path, split: str, source: str, target: str) -> Split:
-    """A split of a folder, with the further references that validation and test may have."""
+    """A split of a folder, with further references for validation and test if there are any."""
     paths = []
     for language in (source, target):
         path = find_text(folder, f"{split}.{language}")
@@ -93,7 +93,7 @@ def _read_split(folder: Path, split: str, source: str, target: str) -> Split:
 
 
 def _checked(split: str, source: Path, target: Path, references: Path | None = None) -> Split:
-    """The pairs of files. The filters drop empty and endless lines of training text; text that is scored has none."""
+    """The pairs of two files. Validation and test text must not have empty or overlong lines."""
     pairs = read_split(source, target, references)
     if split != "train" and not split.startswith("train_"):
         check_scored(pairs, source, target)
@@ -101,7 +101,7 @@ def _checked(split: str, source: Path, target: Path, references: Path | None = N
 
 
 def _others(folder: Path, source: str, target: str) -> dict[str, Split]:
-    """Further splits of the folder that have both languages, such as ``newstest2017``."""
+    """Further splits of the folder with both languages, such as ``newstest2017``."""
     names = {path.name.removesuffix(".gz") for path in folder.iterdir() if path.is_file()}
     splits = {name.removesuffix(f".{source}") for name in names if name.endswith(f".{source}")} - {*SPLITS, "vocab"}
     both = sorted(split for split in splits if f"{split}.{target}" in names and not split.endswith(".refs"))

@@ -1,7 +1,7 @@
-"""What each n-gram of the references gives to the expected matches of its order.
+"""The contribution of each n-gram of the references to the expected matches of its order.
 
-Expected matches are a sum over n-grams, so the statistics are computed once for each n-gram alone: a batch with one
-n-gram per sentence, all over the same rows, through the same functions as the loss.
+Expected matches are a sum over n-grams. So the functions of the loss run on a batch with one n-gram per sentence, all
+with the same rows.
 """
 
 from collections.abc import Iterator
@@ -19,19 +19,19 @@ from bleugrad.references.targets import Targets
 from bleugrad.references.words import Words
 
 BLOCK_ELEMENTS = 2**22
-"""How many numbers one working tensor of a block of n-grams may hold."""
+"""Maximum elements of a working tensor of a block of n-grams."""
 
 
 @dataclass(frozen=True)
 class Contributions:
-    """What P n-grams give, each alone.
+    """The contributions of P n-grams.
 
     Attributes:
         order_index: (P,), n - 1.
-        column: (P,), where it stands among the patterns.
+        column: (P,), column among the patterns.
         clips: (P,), c_g.
         completed: (T, P), expected new matches completed at each position, exact.
-        bound: (P,), the paper's.
+        bound: (P,), the paper's bound.
     """
 
     order_index: Tensor
@@ -42,7 +42,7 @@ class Contributions:
 
 
 def contributions(gathered: TokenProbabilities, targets: Targets) -> Contributions:
-    """Exact expectation and bound of each n-gram alone, of a batch of one sentence. O(P T N L) time."""
+    """Exact expectation and bound of each n-gram of one sentence. O(P T N L) time."""
     patterns = targets.patterns
     assert patterns is not None
     order_index, column = patterns.clips[0].nonzero().unbind(1)
@@ -59,7 +59,7 @@ def contributions(gathered: TokenProbabilities, targets: Targets) -> Contributio
 
 
 def windows_by_start(windows: UnitWindows, units: References) -> Tensor:
-    """Probability that the n units from column j on stand from position t on, (N, T, L); NaN where they do not fit."""
+    """(N, T, L): probability that the n units from column j occur from position t; NaN if they do not fit."""
     patterns = windows.patterns
     max_order = patterns.clips.shape[1]
     steps, _, columns = windows.probs.shape
@@ -86,7 +86,7 @@ def _blocks(number: int, shape: torch.Size, max_order: int) -> Iterator[slice]:
 
 
 def _separate(patterns: Patterns, order_index: Tensor, column: Tensor) -> Patterns:
-    """The patterns of one sentence repeated, each time with all clips but one set to 0."""
+    """The patterns of one sentence, repeated, each with one nonzero clip."""
     number = order_index.shape[0]
     clips = torch.zeros_like(patterns.clips).repeat(number, 1, 1)
     place = (torch.arange(number), order_index, column)

@@ -1,4 +1,4 @@
-"""From a model's logits and a reference to the explanation of what the loss sees."""
+"""The explanation of the loss for one sentence, from logits and a reference."""
 
 from collections.abc import Sequence
 
@@ -36,28 +36,28 @@ def explain(
     samples: int = 1000,
     seed: int = 0,
 ) -> Explanation:
-    """What the loss sees of one sentence: each number behind :func:`bleugrad.expected_bleu`, n-gram by n-gram.
+    """Explain the loss of one sentence: the numbers behind :func:`bleugrad.expected_bleu`, per n-gram.
 
-    Everything is computed in float64 on the CPU. The n-grams' exact contributions sum to the expected matches of
+    Everything is computed in float64 on the CPU. The exact contributions of the n-grams sum to the expected matches of
     ``expected_bleu(logits[None], [reference])``, and their bounds to those of ``method="bound"``.
 
     Args:
-        logits: (T, V), of one sentence.
+        logits: (T, V), one sentence.
         reference: (R,) token ids, or several references as nested lists or a (K, R) tensor padded with -100.
-        tokens: T labels of the positions; by default the likeliest token of each.
-        vocabulary: V texts, one for each id; by default ids are shown.
-        mask: (T,) bool, True where a position counts; the others are left out.
+        tokens: T labels of the positions; default: the likeliest tokens.
+        vocabulary: V texts, one per id; default: the ids.
+        mask: (T,) bool, True for positions that count; others are removed.
         eos_id: makes the length random, as in :func:`bleugrad.expected_bleu`.
-        word_start: (V,) bool, tokens that open a word; then words are targets.
+        word_start: (V,) bool, tokens that start a word; then words are counted.
         max_order: highest n-gram order N.
         weights: N non-negative numbers that sum to 1, uniform by default.
         smoothing: s, added to matches and totals of every order.
-        method: of the loss whose gradient is shown, "exact" or "bound".
-        samples: hypotheses drawn for the check of E[BLEU], at least 2, or 0 for none.
-        seed: of the samples.
+        method: method of the loss whose gradient is shown, "exact" or "bound".
+        samples: number of sampled hypotheses for the check of E[BLEU], at least 2, or 0 for none.
+        seed: random seed of the samples.
 
-    For P distinct n-grams O(P T N L) time. T N L may be 4,194,304 at most, for instance 1,000 positions with 1,000
-    reference tokens in 4 orders; longer sentences raise ValueError.
+    Time is O(P T N L) for P distinct n-grams. T N L may be at most 4,194,304, for instance 1,000 positions, 1,000
+    reference tokens and 4 orders; longer sentences raise ValueError.
 
     Example:
         >>> import torch, bleugrad
@@ -145,7 +145,7 @@ def _targets(
         (1, *rows.shape),
         rows.device,
         None,
-        references,  # type: ignore[arg-type]  # checked there, whatever the nesting
+        references,  # type: ignore[arg-type]  # prepare_targets checks the nesting
         None,
         eos_id=eos_id,
         ignore_index=PADDING,
@@ -230,7 +230,7 @@ def _orders(
 
 
 def _check_labels(name: str, labels: Sequence[str] | None, logits: Tensor, axis: int) -> tuple[str, ...] | None:
-    """Return one text for each entry of an axis of the logits, or None."""
+    """The checked labels, one per entry of an axis of the logits, or None."""
     if labels is None:
         return None
     if isinstance(labels, str) or not isinstance(labels, Sequence):
@@ -247,5 +247,7 @@ def _check_labels(name: str, labels: Sequence[str] | None, logits: Tensor, axis:
 def _check_samples(samples: object) -> int:
     number = check_int("samples", samples)
     if not 0 <= number < 2**31 or number == 1:
-        raise ValueError(f"samples is {number}; expected 0, or 2 or more below 2**31, since one has no standard error")
+        raise ValueError(
+            f"samples is {number}; expected 0, or 2 or more below 2**31, because one sample has no standard error"
+        )
     return number

@@ -1,7 +1,7 @@
-"""The explanation as an interactive page that stands alone: numbers as JSON, drawn by the script beside this file.
+"""The explanation as a self-contained interactive page: numbers as JSON, drawn by ``page.js``.
 
-Texts reach the page as JSON in which no character can end the script element, and the script only ever sets text, never
-markup. The page's policy names the one script and the two styles by their hashes and allows nothing from outside.
+Texts are JSON in which no character can end the script element, and the script sets text, never markup. The content
+security policy allows the script and the style by their hashes and nothing else.
 """
 
 import base64
@@ -19,26 +19,26 @@ from bleugrad.explanation.limits import MOST_PAGE_CELLS, check_cells
 from bleugrad.explanation.result import Explanation, NGram, Order
 from bleugrad.reports.page import STYLE
 
-DIGITS = 9  # significant ones, enough for what is shown
+DIGITS = 9  # significant digits of the numbers
 
 
 def explanation_page(
     explanations: Sequence[Explanation], names: Sequence[str] | None = None, *, title: str = "What the loss sees"
 ) -> str:
-    """A page of one explanation, or of several checkpoints of a training with a slider to step through them.
+    """A page of one explanation, or of several checkpoints with a slider.
 
     Args:
-        explanations: of the same reference with the same options, in the order of the training.
-        names: of the checkpoints; their numbers by default.
+        explanations: explanations of the same reference with the same options, in training order.
+        names: names of the checkpoints; default: their numbers.
         title: plain text.
 
-    Positions times reference tokens times orders times checkpoints may be 524,288 at most, such as 360 x 360 x 4 x 1.
+    Positions x reference tokens x orders x checkpoints may be at most 524,288, for instance 360 x 360 x 4 x 1.
     """
     if not explanations:
         raise ValueError("explanations is empty; expected at least one")
     labels = [str(number) for number in range(1, len(explanations) + 1)] if names is None else list(names)
     if len(labels) != len(explanations):
-        raise ValueError(f"names has {len(labels)} entries; expected {len(explanations)}, one for each explanation")
+        raise ValueError(f"names has {len(labels)} entries; expected {len(explanations)}, one per explanation")
     _check_same(explanations)
     first = explanations[0]
     tokens, positions = sum(map(len, first.references)), max(len(seen.positions) for seen in explanations)
@@ -54,7 +54,7 @@ def explanation_page(
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n<main>\n<h1>{escape(title)}</h1>\n"
-        f'<div id="page"></div>\n<noscript><p>The last checkpoint as text; the page needs scripts for more.</p>\n'
+        f'<div id="page"></div>\n<noscript><p>The last checkpoint as text. The interactive page needs JavaScript.</p>\n'
         f"<pre>{escape(fallback)}</pre></noscript>\n</main>\n"
         f'<div id="tip" role="tooltip" hidden></div>\n'
         f'<script type="application/json" id="data">{safe_json(_record(explanations, labels))}</script>\n'
@@ -63,7 +63,7 @@ def explanation_page(
 
 
 def safe_json(value: Any) -> str:
-    r"""JSON that can stand inside a script element whatever texts it holds.
+    r"""JSON that is safe inside a script element.
 
     Example:
         >>> safe_json(["</script>"])
@@ -80,7 +80,7 @@ def _check_same(explanations: Sequence[Explanation]) -> None:
             if getattr(other, name) != getattr(first, name):
                 raise ValueError(
                     f"explanations[{index}] has {name} {getattr(other, name)!r}; expected {getattr(first, name)!r}, "
-                    "as the first"
+                    "as in the first"
                 )
 
 

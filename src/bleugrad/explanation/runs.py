@@ -20,19 +20,19 @@ from bleugrad.training.system import TranslationSystem, load
 
 @dataclass(frozen=True)
 class RunLogits:
-    """What a checkpoint says of a sentence, fed the reference.
+    """Teacher-forced logits of a sentence from one checkpoint.
 
-    As in training, the decoder has a position for each token of the first reference and one for the end of sentence,
-    which counts as a token.
+    As in training, the decoder has one position per token of the first reference and one for EOS, which counts as a
+    token.
 
     Attributes:
-        name: of the checkpoint.
+        name: name of the checkpoint.
         logits: (T, V).
         references: ids, ended by EOS.
         source: the source sentence.
         vocabulary: V target tokens.
-        word_start: (V,) bool where the run counts words of several tokens, else None.
-        objective: what the run minimised.
+        word_start: (V,) bool if the run counts words of several tokens, else None.
+        objective: the objective of the run.
     """
 
     name: str
@@ -44,9 +44,9 @@ class RunLogits:
     objective: ObjectiveConfig
 
     def options(self) -> dict[str, Any]:
-        """The arguments of :func:`bleugrad.explain` that count as the run did.
+        """The arguments of :func:`bleugrad.explain` with the settings of the run.
 
-        The gradient is that of the exact matches unless the run was trained on the bound.
+        The method is "exact" unless the run was trained with the bound.
         """
         return {
             "vocabulary": self.vocabulary,
@@ -58,12 +58,12 @@ class RunLogits:
 
 
 def logits_of_run(run: Path, sentence: int, split: str = "test") -> list[RunLogits]:
-    """The logits of a sentence from each checkpoint of a run: the best, and the last where it is another.
+    """The logits of a sentence from the best and, if it differs, the last checkpoint of a run.
 
     Args:
         run: a directory of ``bleugrad train`` or ``bleugrad tune``.
-        sentence: its number in the split, from 1.
-        split: of the run's corpus.
+        sentence: number of the sentence in the split, from 1.
+        split: name of the split.
     """
     system = load(run, device="cpu")
     pairs = prepare(system.config.data).split(split)
@@ -74,7 +74,7 @@ def logits_of_run(run: Path, sentence: int, split: str = "test") -> list[RunLogi
 
 
 def _checkpoints(run: Path) -> list[tuple[Path, Checkpoint]]:
-    """The checkpoints in the order of the training; the last only where it is not the best."""
+    """The best and, if it differs, the last checkpoint, in training order."""
     found = [(run / FOLDER / BEST, read_checkpoint(run / FOLDER / BEST))]
     if (run / FOLDER / LAST).exists():
         last = read_checkpoint(run / FOLDER / LAST)

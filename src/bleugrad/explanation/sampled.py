@@ -1,4 +1,4 @@
-"""BLEU of drawn hypotheses: the check that needs none of the theory."""
+"""BLEU of sampled hypotheses: a check that is independent of the theory."""
 
 import math
 
@@ -14,11 +14,11 @@ from bleugrad.scores.bleu_of_ids import bleu
 
 PADDING = -100
 SAMPLE_BLOCK = 256
-"""How many hypotheses are scored at once."""
+"""Hypotheses scored at once."""
 
 
 def padded_references(targets: Targets) -> Tensor:
-    """The token ids as the public functions take them, (1, K, R) padded."""
+    """The padded token ids (1, K, R) for the public functions."""
     ids, lengths = targets.tokens.ids, targets.tokens.lengths
     return torch.where(torch.arange(ids.shape[2]) < lengths[..., None], ids, PADDING)
 

@@ -1,4 +1,4 @@
-"""The explanation as text for a terminal: tables, and G shaded character by character."""
+"""The explanation as text for a terminal: tables, and G as shaded characters."""
 
 import textwrap
 import unicodedata
@@ -9,20 +9,20 @@ from bleugrad.explanation.result import Explanation, NGram, Order
 
 LIMITS = (0.05, 0.25, 0.5, 0.75)
 SHADES, ASCII_SHADES = "·░▒▓█", " .:+#"
-HEADER = 8  # rows of a column's title, which is written downwards
-LABEL = 14  # columns of a token
+HEADER = 8  # rows of a column title, written downwards
+LABEL = 14  # columns of a token label
 NARROWEST = 56
 ABOVE_MARK = "above"
 
 
 def render_text(seen: Explanation, width: int, *, ngrams: int = 8, ascii_only: bool = False) -> str:
-    """Tables no wider than ``width``, which is taken as 56 where it is less. Control characters are escaped.
+    """Tables of at most ``width`` columns, but at least 56. Control characters are escaped.
 
     Args:
-        seen: what to show.
+        seen: the explanation.
         width: columns of the terminal.
-        ngrams: how many n-grams of an order are listed at most, those with the largest contribution.
-        ascii_only: use ASCII only; other characters of the tokens are escaped too.
+        ngrams: maximum n-grams listed per order, those with the largest contribution.
+        ascii_only: use ASCII only; other characters of the tokens are escaped.
     """
     width = max(width, NARROWEST)
     if ascii_only:
@@ -41,7 +41,7 @@ def render_text(seen: Explanation, width: int, *, ngrams: int = 8, ascii_only: b
 
 
 def printable(text: str) -> str:
-    r"""A token without anything that would steer a terminal.
+    r"""A token with control characters escaped.
 
     Example:
         >>> printable("a\x1b[2J")
@@ -53,7 +53,7 @@ def printable(text: str) -> str:
 
 
 def fitted(text: str, width: int) -> str:
-    """A token cut or filled up to so many columns of a terminal, where some characters take two and some none.
+    """A token truncated or padded to ``width`` terminal columns; some characters take two columns, some none.
 
     Example:
         >>> fitted("Straßenbahn", 6), fitted("猫", 4)
@@ -68,7 +68,7 @@ def fitted(text: str, width: int) -> str:
 
 
 def _in_ascii(seen: Explanation) -> Explanation:
-    """The same with every character that is not ASCII escaped."""
+    """The explanation with non-ASCII characters escaped."""
 
     def plain(texts: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(map(_in_ascii_text, texts))
@@ -94,7 +94,7 @@ def _wrapped(text: str, width: int) -> Iterable[str]:
 
 
 def _columns(text: str) -> int:
-    """How many columns of a terminal a text takes."""
+    """Number of terminal columns of a text."""
     return sum(
         0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
         for character in text
@@ -148,7 +148,7 @@ def _shade(value: float, shades: str) -> str:
 
 
 def _written_down(titles: Sequence[str]) -> Iterable[str]:
-    """Titles of columns two wide, written downwards and ending at the same line."""
+    """Titles of two-character columns, written downwards and aligned at the bottom."""
     plain = [printable(title) for title in titles]
     cut = [title if len(title) <= HEADER else title[: HEADER - 1] + "." for title in plain]
     height = max(map(len, cut))
@@ -159,7 +159,7 @@ def _written_down(titles: Sequence[str]) -> Iterable[str]:
 
 def _orders(seen: Explanation) -> Iterable[str]:
     yield "expected matches"
-    yield f"  {'order':<7}{'exact':>9}{'bound':>9}{'of':>9}{'precision':>11}"
+    yield f"  {'order':<7}{'exact':>9}{'bound':>9}{'total':>9}{'precision':>11}"
     for order in seen.orders:
         mark = f"  {ABOVE_MARK}" if order.above else ""
         numbers = f"{order.exact:>9.4f}{order.bound:>9.4f}{order.total:>9.4f}{order.precision:>11.4f}"
@@ -207,7 +207,7 @@ def _gradient(seen: Explanation, width: int) -> Iterable[str]:
 
 
 def checkpoint_table(names: Sequence[str], explanations: Sequence[Explanation], *, ascii_only: bool = False) -> str:
-    """E[BLEU] of several checkpoints, one a line."""
+    """E[BLEU] of several checkpoints, one per line."""
     shown = [_in_ascii_text(name) if ascii_only else name for name in names]
     label = min(30, max(len("checkpoint"), *(_columns(printable(name)) for name in shown)))
     lines = [f"{fitted('checkpoint', label)}{'lower':>9}{'upper':>9}{'sampled':>9}{'argmax':>9}{'length':>9}"]
@@ -222,7 +222,7 @@ def checkpoint_table(names: Sequence[str], explanations: Sequence[Explanation], 
 
 
 def fits_encoding(encoding: str | None) -> bool:
-    """Whether a terminal of this encoding can show the shades.
+    """Whether an encoding can represent the shades.
 
     Example:
         >>> fits_encoding("utf-8"), fits_encoding("latin-1"), fits_encoding(None)

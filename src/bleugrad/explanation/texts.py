@@ -1,4 +1,4 @@
-"""Texts of what is counted: tokens by id, words as their tokens joined, and where each n-gram stands."""
+"""Texts of tokens, words and n-grams of the references."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from bleugrad.references.targets import Targets
 
 @dataclass(frozen=True)
 class ReferenceTexts:
-    """The references of one sentence in words people read. Without a vocabulary a token is shown as its id."""
+    """The texts of the references of one sentence. Without a vocabulary, a token is shown as its id."""
 
     vocabulary: Sequence[str] | None
     targets: Targets
@@ -39,7 +39,7 @@ class ReferenceTexts:
         return tuple(tuple(texts[k * width : k * width + length]) for k, length in enumerate(lengths))
 
     def occurrences(self, order: int) -> dict[int, list[int]]:
-        """By the column of its first occurrence, where each n-gram starts among the units that are shown."""
+        """Start indices of each n-gram among the shown units, by the column of its first occurrence."""
         units = self.targets.units
         width = units.ids.shape[2]
         found: dict[int, list[int]] = {}
@@ -54,6 +54,6 @@ class ReferenceTexts:
 
 
 def used_columns(references: References) -> Tensor:
-    """Which of the columns of one sentence's references laid end to end hold something: (L,) positions."""
+    """Indices of the used columns of the references of one sentence, laid end to end."""
     inside = torch.arange(references.ids.shape[2]) < references.lengths[0][:, None]
     return inside.flatten().nonzero().squeeze(1)

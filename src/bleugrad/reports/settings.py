@@ -1,4 +1,4 @@
-"""How a run was made, for its page: command, settings, versions."""
+"""The part of a report that says how the run was made: command, settings, versions."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -8,22 +8,22 @@ from bleugrad.runs.directory import CONFIG, SavedRun
 
 
 def provenance(run: SavedRun) -> Iterator[str]:
-    """The command, every setting and every version."""
+    """The command, all settings and all versions."""
     yield from command_part(run)
     yield from settings_tables(run)
 
 
 def command_part(run: SavedRun) -> Iterator[str]:
-    """The command."""
+    """The command that repeats the run."""
     yield page.paragraph("The command that repeats this run:")
     yield page.preformatted(run.about["command"])
 
 
 def settings_tables(run: SavedRun) -> Iterator[str]:
-    """Every setting and every version."""
+    """All settings and all versions."""
     yield page.table(["setting", "value"], _rows(run.config), f"All settings, as in {CONFIG}.")
     versions: Mapping[str, str] = run.about["versions"]
-    yield page.table(["", "version"], [[name, version] for name, version in versions.items()], "Made with.")
+    yield page.table(["", "version"], [[name, version] for name, version in versions.items()], "Versions.")
 
 
 def _rows(config: Mapping[str, Any], prefix: str = "") -> list[Sequence[str]]:

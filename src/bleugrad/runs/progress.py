@@ -1,7 +1,8 @@
-"""Progress of long work: a live bar in a terminal, a plain line now and then elsewhere."""
+"""Progress of long work: a live bar in a terminal where tqdm is installed, a plain line now and then elsewhere."""
 
 import sys
 import time
+from importlib.util import find_spec
 from types import TracebackType
 from typing import Any, TextIO
 
@@ -17,7 +18,7 @@ class Progress:
         self.done = 0
         self._metrics: dict[str, float] = {}
         self._began = self._last = time.monotonic()
-        self._bar = self._make_bar() if self.stream.isatty() else None
+        self._bar = self._make_bar() if self.stream.isatty() and find_spec("tqdm") else None
 
     def advance(self, amount: int = 1, **metrics: float) -> None:
         """Count work done; ``metrics`` replace those shown before."""

@@ -27,6 +27,7 @@ from bleugrad.data.corpus import Corpus
 from bleugrad.data.encoding import build_vocabularies
 from bleugrad.data.preparation import prepare
 from bleugrad.errors import FailureError, UsageError
+from bleugrad.extras import require_translation
 from bleugrad.models.attention_lstm import AttentionLSTM
 from bleugrad.runs.directory import CONFIG, Run, continue_run, read_about, start_run
 from bleugrad.runs.lock import locked
@@ -78,6 +79,7 @@ def train_run(
     Returns:
         The summary that is saved too: best BLEU and its epoch, and ``history``, the validation scores of each epoch.
     """
+    require_translation("training a translation model")
     if config.threads:
         torch.set_num_threads(config.threads)
     peers = processes or find_processes(config.device, config.optimizer.precision)

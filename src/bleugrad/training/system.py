@@ -10,6 +10,7 @@ import torch
 
 from bleugrad.arguments import check_choice, check_int
 from bleugrad.errors import FailureError, UsageError
+from bleugrad.extras import require_translation
 from bleugrad.models.attention_lstm import AttentionLSTM
 from bleugrad.training.checkpoints import BEST, FOLDER, put_weights, read_checkpoint
 from bleugrad.training.config import TrainConfig
@@ -97,6 +98,7 @@ def load(run: str | PathLike[str], device: str = "auto") -> TranslationSystem:
     if not isinstance(run, str | PathLike):
         raise TypeError(f"run is a {type(run).__name__}; expected the path of a training run")
     check_choice("device", device, ("auto", "cpu", "cuda"))
+    require_translation("a trained translation model")
     directory = Path(run)
     config = read_config(directory)
     path = directory / FOLDER / BEST

@@ -1,11 +1,11 @@
-"""Adjectives; the kind of thing they describe chooses among their translations."""
+"""Adjectives; their translation depends on the kind of noun."""
 
 from functools import cache
 from typing import NamedTuple
 
 from bleugrad.data.grammar.choices import Choice, Weighted, rows, words
 
-# Word, stem before an ending, the kinds of nouns it describes (see nouns).
+# Word, stem before an ending, kinds of nouns it describes (see nouns).
 TABLE = """
 gut gut ptxfdvcmj = good 8 | nice 2
 alt alt paxvcmiktoj = old

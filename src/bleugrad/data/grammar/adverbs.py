@@ -1,4 +1,4 @@
-"""Adverbs of time and manner; some of them settle the English tense."""
+"""Adverbs of time and manner; some determine the English tense."""
 
 from typing import NamedTuple
 

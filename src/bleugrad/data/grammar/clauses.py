@@ -1,4 +1,4 @@
-"""Clauses: one content, laid out by the word order of each language."""
+"""Clauses: the same content in the word order of each language."""
 
 from typing import NamedTuple
 
@@ -48,7 +48,7 @@ class Clause(NamedTuple):
         return Field(self.subject.german(NOMINATIVE), self._middle(), forms)
 
     def infinitive(self) -> str:
-        """The clause with ``zu``, which goes between prefix and verb."""
+        """The clause as an infinitive with ``zu``."""
         verb = self.verb
         ending = f"{verb.prefix}zu{verb.infinitive}" if verb.prefix else f"zu {verb.infinitive}"
         return line(*self._middle().values(), ending)
@@ -78,7 +78,7 @@ class Clause(NamedTuple):
         return middle
 
     def denies(self) -> bool:
-        """True where German negates the object, by ``kein``."""
+        """Whether German negates the object with ``kein``."""
         return isinstance(self.direct, NounPhrase) and self.direct.determiner is KEIN
 
     def statement(self, voice: Voice, fronted: float = 0.08) -> str:
@@ -94,12 +94,12 @@ class Clause(NamedTuple):
         return with_time(voice, self.time, ask(auxiliary, negative, subject, rest, voice), 0.0)
 
     def command(self, voice: Voice) -> str:
-        """The bare infinitive and what follows it."""
+        """The infinitive with objects, manner, place and time."""
         english = voice.say(self.verb.english)
         return with_time(voice, self.time, self._complete(voice, english, english.base, False), 0.0)
 
     def _english(self, voice: Voice, question: bool) -> tuple[str, str, str, bool]:
-        """Subject, auxiliary, the rest, and whether ``not`` is still to be said."""
+        """Subject, auxiliary, the rest, and whether ``not`` is still missing."""
         english = voice.say(self.verb.english)
         swapped = self.indirect if self.verb.frame == "swap" else None
         subject = swapped or self.subject
@@ -151,7 +151,7 @@ class Clause(NamedTuple):
 
 
 class PassiveClause(NamedTuple):
-    """A passive clause with or without its agent; English may turn it back into the active."""
+    """A passive clause with or without an agent; English may use the active voice."""
 
     active: Clause
     patient: Nominal
@@ -170,7 +170,7 @@ class PassiveClause(NamedTuple):
         return Field(self.patient.german(NOMINATIVE), middle, forms)
 
     def statement(self, voice: Voice, fronted: float = 0.08) -> str:
-        """Passive, or active where the agent is known."""
+        """Passive, or sometimes active if there is an agent."""
         if self.agent and voice.chance(0.25):
             return self.active.statement(voice, fronted)
         auxiliary, rest = self._english(voice)
@@ -197,7 +197,7 @@ class PassiveClause(NamedTuple):
 
 
 class Relative(NamedTuple):
-    """A relative clause; the pronoun precedes a clause that lacks its object, or is "" where it is the subject."""
+    """A relative clause. The pronoun stands for the missing object, or is "" if it is the subject."""
 
     clause: Clause
     pronoun: str
@@ -208,6 +208,6 @@ class Relative(NamedTuple):
         return line(self.pronoun, self.clause.field().verb_last())
 
     def english(self, voice: Voice) -> str:
-        """Who, which, that, or nothing, and the clause."""
+        """``who``, ``which``, ``that`` or nothing, and the clause."""
         opening = voice.say(self.english_pronoun) if self.english_pronoun else ""
         return line(opening, self.clause.statement(voice, 0.0))

@@ -1,4 +1,4 @@
-"""Clauses with ``sein``: something is so, or someone is something by profession."""
+"""Clauses with ``sein`` and an adjective or a profession."""
 
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ class Degree(NamedTuple):
 
 
 class Copula(NamedTuple):
-    """A clause with ``sein``: an adjective, or a profession, which takes an article in English only."""
+    """A clause with ``sein``. A profession takes an article in English only."""
 
     subject: Nominal
     past: bool
@@ -43,14 +43,14 @@ class Copula(NamedTuple):
         )
 
     def statement(self, voice: Voice, fronted: float = 0.08) -> str:
-        """Subject, be, predicate."""
+        """Subject, ``be``, predicate."""
         auxiliary = be(self.subject.person, self.past)
         auxiliary = negation(voice, auxiliary) if self.negative else auxiliary
         clause = line(self.subject.english(voice, True), auxiliary, self._predicate(voice))
         return with_time(voice, self.time, clause, fronted)
 
     def question(self, voice: Voice) -> str:
-        """Be before the subject."""
+        """``be`` before the subject."""
         auxiliary = be(self.subject.person, self.past)
         clause = ask(auxiliary, self.negative, self.subject.english(voice, True), self._predicate(voice), voice)
         return with_time(voice, self.time, clause, 0.0)

@@ -1,4 +1,4 @@
-"""Articles, possessives and quantities, with the endings they ask of an adjective."""
+"""Articles, possessives and quantities, with the adjective endings they require."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ STRONG: Endings = (("er", "e", "es", "e"), ("en", "e", "es", "e"), ("em", "er", 
 
 
 class Determiner(NamedTuple):
-    """What opens a noun phrase: ``forms[case][gender]`` in German, English for one and for many."""
+    """A determiner: German ``forms[case][gender]``, adjective endings, English singular and plural."""
 
     forms: Endings
     adjective: Endings
@@ -25,10 +25,6 @@ class Determiner(NamedTuple):
 def _determiner(stem: str, endings: Endings, adjective: Endings, one: str, many: str = "") -> Determiner:
     a, b, c, d = ((f"{stem}{m}", f"{stem}{f}", f"{stem}{n}", f"{stem}{p}") for m, f, n, p in endings)
     return Determiner((a, b, c, d), adjective, (words(one), words(many or one)))
-
-
-def _possessive(stem: str, english: str) -> Determiner:
-    return _determiner(stem, EIN_WORD, MIXED, english)
 
 
 DER = Determiner(
@@ -50,13 +46,12 @@ ZWEI = _determiner("zwei", NONE, STRONG, "two")
 DREI = _determiner("drei", NONE, STRONG, "three")
 VIELE = _determiner("viel", DER_WORD, STRONG, "many 6 | a lot of~ 4")
 EINIGE = _determiner("einig", DER_WORD, STRONG, "some 5 | several^ 3 | a few 3")
-MEIN = _possessive("mein", "my")
-DEIN = _possessive("dein", "your")
-SEIN = _possessive("sein", "his")
-UNSER = _possessive("unser", "our")
-IHR_HER = _possessive("ihr", "her")
-IHR_THEIR = _possessive("ihr", "their")
-IHR_YOUR = _possessive("ihr", "your")
+MEIN, DEIN, SEIN, UNSER, IHR_HER, IHR_THEIR, IHR_YOUR = (
+    _determiner(german, EIN_WORD, MIXED, english)
+    for german, english in zip(
+        "mein dein sein unser ihr ihr ihr".split(), "my your his our her their your".split(), strict=True
+    )
+)
 
 NAMES = ("anna", "peter", "maria", "thomas", "julia", "paul", "sofia", "jonas")
 

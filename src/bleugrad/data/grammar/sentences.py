@@ -1,4 +1,4 @@
-"""Whole sentences: statements, questions, commands and what is joined from several clauses."""
+"""Whole sentences: statements, questions, commands and joined clauses."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -15,21 +15,21 @@ from bleugrad.data.grammar.word_order import Predication
 
 
 class Sentence(NamedTuple):
-    """A German sentence and how to translate it; each voice may translate it otherwise."""
+    """A German sentence and its translation, which depends on the voice."""
 
     german: str
     english: Callable[[Voice], str]
 
 
 def statement(draws: Draws) -> Sentence:
-    """A main clause; the adverb, the place or a marked object may stand first in German."""
+    """A main clause; in German the adverb, the place or a marked object may come first."""
     said = predication(draws)
     german, fronted = _verb_second(draws, said)
     return Sentence(f"{german} .", lambda voice: f"{said.statement(voice, fronted)} .")
 
 
 def _verb_second(draws: Draws, said: Predication) -> tuple[str, float]:
-    """The main clause, and how likely English has its adverb of time in front."""
+    """The German main clause, and the probability that English starts with the adverb of time."""
     field = said.field()
     roll = draws.random()
     if "time" in field.middle and roll < 0.4:
@@ -42,13 +42,13 @@ def _verb_second(draws: Draws, said: Predication) -> tuple[str, float]:
 
 
 def _object_may_lead(said: Clause) -> bool:
-    """True where the cases show which of the two is the subject."""
+    """Whether the cases show which noun is the subject."""
     direct = said.direct
     return direct is not None and not direct.light and (is_marked(direct) or is_marked(said.subject))
 
 
 def question(draws: Draws) -> Sentence:
-    """A question to be answered by yes or no."""
+    """A yes-no question."""
     asked = predication(draws, adverbs=0.3)
     return Sentence(f"{asked.field().verb_first()} ?", lambda voice: f"{asked.question(voice)} ?")
 
@@ -64,7 +64,7 @@ ANSWERS = Weighted(("warum", "wann", "wo", "was", "wen", "wer"), (3.0, 2.0, 2.5,
 
 
 def word_question(draws: Draws) -> Sentence:
-    """A question with a question word, which replaces the part that is asked for."""
+    """A question with a question word in place of one part."""
     word = draws.pick(ANSWERS)
     if word == "wer":
         asked = clause(draws, WHO, adverbs=0.3)
@@ -97,7 +97,7 @@ def command(draws: Draws) -> Sentence:
     return Sentence(f"bitte {asked.field().verb_first()} !", english)
 
 
-# German, English, odds of the clause standing first, odds of a comma before it in English.
+# German, English, odds of the subordinate clause first, odds of a comma before it in English.
 CONJUNCTIONS = Weighted(
     (
         ("weil", words("because 7 | since^ 3 | as^ 2"), 0.2, 0.1),
@@ -112,7 +112,7 @@ CONJUNCTIONS = Weighted(
 
 
 def subordination(draws: Draws) -> Sentence:
-    """A main clause and a subordinate one, in either order, often with the same subject."""
+    """A main and a subordinate clause, in either order, often with the same subject."""
     conjunction, english, first, comma = draws.pick(CONJUNCTIONS)
     subject = draws.pick(PERSONS) if draws.chance(0.7) else None
     main = predication(draws, subject, adverbs=0.12)
@@ -131,10 +131,6 @@ def subordination(draws: Draws) -> Sentence:
     return Sentence(german, translate)
 
 
-def _forms(first: str, second: str, third: str, many: str) -> tuple[str, ...]:
-    return (first, second, third, many, many)
-
-
 class Opinion(NamedTuple):
     """A verb that takes a clause; English for most persons and for the third."""
 
@@ -145,19 +141,19 @@ class Opinion(NamedTuple):
     conjunction: str
 
 
+def _opinion(german: str, others: str, third: str, negated: bool = False) -> Opinion:
+    one, two, three, many = german.split()
+    conjunction = "ob" if negated else "dass"
+    return Opinion((one, two, three, many, many), words(others), words(third), negated, conjunction)
+
+
 OPINIONS = Weighted(
     (
-        Opinion(
-            _forms("glaube", "glaubst", "glaubt", "glauben"),
-            words("think 6 | believe^ 5"),
-            words("thinks 6 | believes^ 5"),
-            False,
-            "dass",
-        ),
-        Opinion(_forms("weiß", "weißt", "weiß", "wissen"), words("know"), words("knows"), False, "dass"),
-        Opinion(_forms("sage", "sagst", "sagt", "sagen"), words("say"), words("says"), False, "dass"),
-        Opinion(_forms("hoffe", "hoffst", "hofft", "hoffen"), words("hope"), words("hopes"), False, "dass"),
-        Opinion(_forms("weiß", "weißt", "weiß", "wissen"), words("know"), words("know"), True, "ob"),
+        _opinion("glaube glaubst glaubt glauben", "think 6 | believe^ 5", "thinks 6 | believes^ 5"),
+        _opinion("weiß weißt weiß wissen", "know", "knows"),
+        _opinion("sage sagst sagt sagen", "say", "says"),
+        _opinion("hoffe hoffst hofft hoffen", "hope", "hopes"),
+        _opinion("weiß weißt weiß wissen", "know", "know", negated=True),
     ),
     (5.0, 4.0, 3.0, 2.0, 2.5),
 )
@@ -165,7 +161,7 @@ THAT, WHETHER = words("that 5 | - 5"), words("if 6 | whether^ 5")
 
 
 def opinion(draws: Draws) -> Sentence:
-    """What someone thinks, knows, says or hopes."""
+    """Someone thinks, knows, says or hopes something."""
     said = draws.pick(OPINIONS)
     subject = plain_person(draws)
     content = predication(draws, adverbs=0.2)

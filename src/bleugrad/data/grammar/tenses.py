@@ -1,4 +1,4 @@
-"""Tense: the German verb bracket and the English verb group it is translated by."""
+"""Tense: the German verb forms and their English translations."""
 
 from typing import NamedTuple
 
@@ -11,26 +11,12 @@ WAR = ("war", "warst", "war", "waren", "waren")
 WERDEN = ("werde", "wirst", "wird", "werden", "werden")
 WURDE = ("wurde", "wurdest", "wurde", "wurden", "wurden")
 
-CONTRACTIONS = {
-    "are": "aren't",
-    "can": "can't",
-    "could": "couldn't",
-    "did": "didn't",
-    "do": "don't",
-    "does": "doesn't",
-    "has": "hasn't",
-    "have": "haven't",
-    "is": "isn't",
-    "should": "shouldn't",
-    "was": "wasn't",
-    "were": "weren't",
-    "will": "won't",
-    "would": "wouldn't",
-}
+_CONTRACTED = "aren't couldn't didn't don't doesn't hasn't haven't isn't shouldn't wasn't weren't wouldn't"
+CONTRACTIONS = {word[:-3]: word for word in _CONTRACTED.split()} | {"can": "can't", "will": "won't"}
 
 
 class Expression(NamedTuple):
-    """How English renders a modal: an auxiliary alone, ``be`` with words after it, or a full verb."""
+    """English for a modal: an auxiliary, ``be`` with words after it, or a full verb."""
 
     auxiliary: str
     verb: EnglishVerb | None
@@ -38,7 +24,7 @@ class Expression(NamedTuple):
 
 
 class Modal(NamedTuple):
-    """A German modal verb in one tense; English renders it otherwise where it is negated."""
+    """A German modal verb in one tense, with its English forms in affirmed and in negated clauses."""
 
     forms: tuple[str, ...]
     past: bool
@@ -47,7 +33,7 @@ class Modal(NamedTuple):
 
 
 class Bracket(NamedTuple):
-    """The two ends of the German verb: the finite form, and what closes the clause."""
+    """The German verb bracket: the finite form, and the words that close the clause."""
 
     finite: str
     prefix: str
@@ -55,7 +41,7 @@ class Bracket(NamedTuple):
 
 
 class Group(NamedTuple):
-    """The English verb: an auxiliary ("" where there is none) and the rest."""
+    """The English verb: an auxiliary, which may be empty, and the rest."""
 
     auxiliary: str
     rest: str
@@ -130,7 +116,7 @@ def be(person: int, past: bool) -> str:
 
 
 def _finite(verb: EnglishVerb, person: int, past: bool, support: bool) -> Group:
-    """A verb without auxiliary, or with ``do`` where a question or ``not`` asks for it."""
+    """A verb without auxiliary, or with ``do`` (``support``) in questions and before ``not``."""
     if past:
         return Group("did", verb.base) if support else Group("", verb.past)
     if support:
@@ -139,7 +125,7 @@ def _finite(verb: EnglishVerb, person: int, past: bool, support: bool) -> Group:
 
 
 def _aspect(voice: Voice, verb: Verb, tense: Tense, cue: str) -> str:
-    """Which English tense stands for the German one, given the adverb beside it."""
+    """The English tense for a German tense and the cue of its adverb."""
     if tense == FUTURE:
         return voice.say(FUTURES)
     if tense == PERFECT:
@@ -188,7 +174,7 @@ LIKE, ENJOY = read_english("like"), read_english("enjoy")
 
 
 def gladly(voice: Voice, english: EnglishVerb, person: int, support: bool) -> Group:
-    """German ``gern`` becomes a verb of its own: he likes to read, likes reading, enjoys reading."""
+    """The verb forms for German ``gern``: likes to read, likes reading, enjoys reading."""
     manner = voice.say(GLADLY)
     auxiliary, rest = _finite(ENJOY if manner == "enjoy_ing" else LIKE, person, False, support)
     return Group(auxiliary, f"{rest} to {english.base}" if manner == "to" else f"{rest} {english.gerund}")

@@ -1,4 +1,4 @@
-"""The named corpora: title, terms, published files, and the recipe that prepares them."""
+"""The named corpora: title, terms, published files and recipe."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ TATOEBA = "https://downloads.tatoeba.org/exports/per_language/"
 MEGABYTE = 10**6
 
 Recipe = Callable[[Path, Path], None]
-"""Reads the downloads in the first folder and writes the prepared files into the second."""
+"""Reads downloads from the first folder and writes prepared files to the second."""
 
 
 @dataclass(frozen=True)
@@ -23,16 +23,16 @@ class NamedCorpus:
     """A corpus known by name.
 
     Attributes:
-        name: as in the settings.
-        title: what it is.
-        terms: of use, as its publishers state them.
-        urls: of its files.
-        most_bytes: the largest size of one of them, several times that of today's.
-        recipe: ``module:function`` that prepares them, loaded when it is needed.
-        tokenised: whether it is published so; if not, a library is needed for it.
-        counts: pairs a split has, where the publication is fixed; anything else means damage.
-        checksums: SHA-256 of published files by name, as far as this version knows them.
-        made_from: the corpus whose prepared files stand in for downloads.
+        name: name in the settings.
+        title: description.
+        terms: terms of use, as stated by the publishers.
+        urls: addresses of its files.
+        most_bytes: maximum size of a file, several times the current size.
+        recipe: ``module:function`` that prepares the corpus, imported on demand.
+        tokenised: whether the published text is tokenised; if not, preparation needs a library.
+        counts: expected pairs per split, if the publication is fixed.
+        checksums: known SHA-256 checksums of published files, by name.
+        made_from: a corpus whose prepared files are used instead of downloads.
     """
 
     name: CorpusName

@@ -1,4 +1,4 @@
-"""Recipes of corpora that are published tokenised: each file only gets its name."""
+"""Recipes of corpora that are published tokenised: files are compressed and renamed."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ def prepare_multi30k(downloads: Path, folder: Path) -> None:
 
 
 def prepare_wmt14(downloads: Path, folder: Path) -> None:
-    """Training text, newstest2013 to validate and newstest2014 to test, and the lists of the 50,000 frequent words."""
+    """Training text, newstest2013 (validation), newstest2014 (test), and lists of the 50,000 most frequent words."""
     for name, part in (("train", "train"), ("valid", "newstest2013"), ("test", "newstest2014"), ("vocab", "vocab.50K")):
         for language in LANGUAGES:
             compress(downloads / f"{part}.{language}", folder / f"{name}.{language}.gz")

@@ -1,4 +1,4 @@
-"""The files of a prepared corpus, written: gzip without a time stamp, so that equal text makes equal files."""
+"""Writes the files of a prepared corpus: gzip without time stamp, so that equal text gives equal files."""
 
 import gzip
 import os
@@ -9,21 +9,21 @@ from pathlib import Path
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """One line each, as gzip."""
+    """Write lines as gzip."""
     with _gzip(path) as file:
         for line in lines:
             file.write(line.encode("utf-8") + b"\n")
 
 
 def compress(source: Path, target: Path) -> None:
-    """The bytes of a file, as gzip."""
+    """Compress a file as gzip."""
     with source.open("rb") as text, _gzip(target) as file:
         shutil.copyfileobj(text, file, 1 << 20)
 
 
 @contextmanager
 def _gzip(path: Path) -> Iterator[gzip.GzipFile]:
-    """A new gzip file, which is on the disk at the end."""
+    """A new gzip file, synced to disk at the end."""
     with path.open("wb") as raw:
         with gzip.GzipFile("", "wb", 6, raw, mtime=0) as file:
             yield file

@@ -1,8 +1,8 @@
-"""IWSLT'14 German-English, prepared as the systems the paper compares with did.
+"""IWSLT'14 German-English, prepared as for the systems that the paper compares with.
 
-Titles, descriptions and transcripts of the training talks are tokenised; pairs of more than 50 tokens or of lengths
-further apart than 1.5 are dropped; every 23rd pair goes to validation. The test set is that of five evaluation years.
-Moses escapes (``&apos;``) stay in the text, as in the paper's files.
+Titles, descriptions and transcripts of the training talks are tokenised. Pairs with more than 50 tokens or a length
+ratio above 1.5 are dropped. Every 23rd pair goes to validation. The test set combines five evaluation sets. Moses
+escapes (``&apos;``) stay in the text, as in the paper's files.
 """
 
 import re
@@ -27,7 +27,7 @@ SEGMENT = re.compile(r'<seg id="\d+">\s*(.*?)\s*</seg>')
 
 
 def prepare_iwslt14(downloads: Path, folder: Path) -> None:
-    """From the published archive to the three splits."""
+    """Write the three splits from the published archive."""
     archive = downloads / "de-en.tgz"
     sides = {language: tokenise(_transcripts(archive, language), language, escape=True) for language in ("de", "en")}
     if len(sides["de"]) != len(sides["en"]):
@@ -57,7 +57,7 @@ def _segments(archive: Path, name: str, language: str) -> list[str]:
 
 
 def _member(archive: Path, name: str) -> str:
-    """The text of a file of the archive, which is read and never unpacked."""
+    """The text of a file in the archive, which is not unpacked."""
     try:
         with tarfile.open(archive) as tar:
             file = tar.extractfile(f"de-en/{name}")

@@ -1,4 +1,4 @@
-"""The tables of the paper's experiment: header, rows and caption, from a saved summary."""
+"""The tables of the paper's experiment, from a saved summary."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ BASE, CROSS_ENTROPY, LEVEL = "base", "ce", 0.05
 
 @dataclass(frozen=True)
 class Table:
-    """A table. A cell is plain text, ``Strong`` where it stands out."""
+    """A table of plain texts; a ``Strong`` cell is shown in bold."""
 
     header: list[str]
     rows: list[list[str]]
@@ -22,19 +22,19 @@ class Table:
 
 
 def objectives(summary: Summary) -> list[str]:
-    """Labels of the second phases, in order."""
+    """Labels of the objectives of the second phase, in order."""
     return [label for label in summary["titles"] if label != BASE]
 
 
 DIFFERENCES = (
-    "p, seeds: paired t-test over seeds. shows from: the least difference that test would have called significant, "
-    "given the spread of the differences. p, sentences: paired bootstrap of the test set. Not corrected for the number "
-    "of comparisons."
+    "p (seeds): paired t-test over seeds. Smallest detectable difference: the smallest difference that this test calls "
+    "significant, given the spread of the differences. p (sentences): paired bootstrap of the test set. The p-values "
+    "are not corrected for the number of comparisons."
 )
 
 
 def results_table(summary: Summary) -> Table:
-    """The form of the paper's tables 1 and 2: a row for each width of the beam, a column for each objective."""
+    """The form of the paper's tables 1 and 2: one row per beam size, one column per objective."""
     labels = objectives(summary)
     titles = [summary["titles"][label] for label in labels]
     rows = [[search, *(score(summary, search, label) for label in labels)] for search in summary["searches"]]
@@ -42,10 +42,10 @@ def results_table(summary: Summary) -> Table:
 
 
 def scores_table(summary: Summary) -> Table:
-    """A row for each objective: scores, their intervals, and the difference from cross-entropy."""
+    """One row per objective: scores, differences from cross-entropy, intervals."""
     header = [""]
     for search in summary["searches"]:
-        header += [search, *(["over CE"] if _has_cross_entropy(summary) else []), "interval"]
+        header += [search, *(["difference from CE"] if _has_cross_entropy(summary) else []), "95 % interval"]
     rows = []
     for label, title in summary["titles"].items():
         row = [title if label != BASE else "base (first phase)"]
@@ -55,26 +55,24 @@ def scores_table(summary: Summary) -> Table:
                 row.append(_over_cross_entropy(summary, search, label))
             row.append(_interval(summary, search, label))
         rows.append(row)
-    caption = (
-        f"{description(summary)} interval: 95 % bootstrap interval of the mean over the test sentences. "
-        f"{bold_rule(summary)}"
-    )
+    caption = f"{description(summary)} Interval: bootstrap of the mean over the test sentences. {bold_rule(summary)}"
     return Table(header, rows, caption)
 
 
 def differences_table(summary: Summary, search: str, every: bool = False) -> Table:
-    """Differences and their tests: against cross-entropy, or of every pair."""
+    """Differences with their significance tests: from cross-entropy, or between all pairs."""
     rows = []
     for pair in summary["scores"][search]["pairs"]:
         if every or (CROSS_ENTROPY in (pair["one"], pair["other"]) and BASE not in (pair["one"], pair["other"])):
             sign = -1 if pair["one"] == CROSS_ENTROPY else 1
             names = [summary["titles"][pair[side]] for side in ("one", "other")[::sign]]
             rows.append([f"{names[0]} - {names[1]}", *_test_cells(pair, sign)])
-    return Table(["", "difference", "p, seeds", "shows from", "p, sentences"], rows, f"Search: {search}.")
+    header = ["", "difference", "p (seeds)", "smallest detectable difference", "p (sentences)"]
+    return Table(header, rows, f"Search: {search}.")
 
 
 def choices_table(summary: Summary) -> Table:
-    """What was chosen for each objective, and what training took."""
+    """The chosen epoch and learning rate of each objective, and the training time."""
     rows = []
     for label, title in summary["titles"].items():
         runs = summary["runs"][label]
@@ -83,17 +81,17 @@ def choices_table(summary: Summary) -> Table:
         time = f"{median(seconds):.1f}" if seconds else ""
         rows.append([title, time, _each(str(run["best_epoch"]) for run in runs), rates])
     caption = (
-        "s/epoch: seconds of training in an epoch, the median. Epoch and learning rate were chosen by validation BLEU; "
-        "where the seeds differ, each is given. Epoch 0 has the weights of the first phase."
+        "s/epoch: median training time per epoch in seconds. Epoch and learning rate were chosen by validation BLEU; "
+        "if the seeds differ, all values are listed. Epoch 0 is the end of the first phase."
     )
     return Table(["", "s/epoch", "epoch", "learning rate"], rows, caption)
 
 
 def lengths_table(summary: Summary) -> Table:
-    """chrF, lengths and brevity penalty."""
+    """chrF, length ratio and brevity penalty."""
     header, rows = [""], []
     for search in summary["searches"]:
-        header += [f"chrF, {search}", "length", "BP"]
+        header += [f"chrF, {search}", "length ratio", "BP"]
     for label, title in summary["titles"].items():
         row = [title]
         for search in summary["searches"]:
@@ -101,11 +99,11 @@ def lengths_table(summary: Summary) -> Table:
             row.append(f"{100 * mean(one['chrf'] for one in found):.2f}")
             row += [f"{mean(one[name] for one in found):.3f}" for name in ("length_ratio", "brevity_penalty")]
         rows.append(row)
-    return Table(header, rows, "Means over seeds. length: tokens for each of the reference. BP: brevity penalty.")
+    return Table(header, rows, "Means over seeds. Length ratio: tokens per reference token. BP: brevity penalty.")
 
 
 def tries_table(summary: Summary) -> Table:
-    """Validation BLEU of every learning rate tried."""
+    """Validation BLEU of every learning rate that was tried."""
     rows = []
     for label in objectives(summary):
         tried: dict[float, list[float]] = {}
@@ -119,7 +117,7 @@ def tries_table(summary: Summary) -> Table:
     return Table(
         ["", *(f"try {number}" for number in range(1, most))],
         rows,
-        "Learning rate: best validation BLEU, the mean of the seeds that tried it. Every objective has as many tries.",
+        "Learning rate: best validation BLEU, mean over the seeds that tried it.",
     )
 
 
@@ -136,14 +134,14 @@ def base_table(summary: Summary) -> Table:
         for run in summary["runs"][BASE]
     ]
     caption = (
-        "The first phase, cross-entropy. converged: stopped early, or its last three epochs brought less than 0.2 "
-        "validation BLEU."
+        "The first phase, cross-entropy. Converged: stopped early, or gained less than 0.2 validation BLEU in the last "
+        "three epochs."
     )
     return Table(["seed", "epochs", "best epoch", "validation BLEU", "converged"], rows, caption)
 
 
 def score(summary: Summary, search: str, label: str) -> str:
-    """Mean and standard deviation over seeds, times 100; strong if it is the best beyond doubt."""
+    """Mean and standard deviation over seeds, times 100; strong if significantly the best."""
     found = summary["scores"][search]["systems"][label]
     spread = "" if found["std"] is None else f" ± {100 * found['std']:.2f}"
     text = f"{100 * found['mean']:.2f}{spread}"
@@ -151,14 +149,14 @@ def score(summary: Summary, search: str, label: str) -> str:
 
 
 def description(summary: Summary) -> str:
-    """What the numbers are."""
+    """The caption of the scores."""
     seeds = len(summary["seeds"])
     spread = "one seed." if seeds == 1 else f"mean ± standard deviation of {seeds} seeds."
     return f"Test BLEU on {summary['corpus']} ({summary['test_sentences']} sentences), {spread}"
 
 
 def bold_rule(summary: Summary) -> str:
-    """What bold means, or why nothing is."""
+    """The meaning of bold, or why nothing is bold."""
     if len(summary["seeds"]) == 1:
         return "With one seed no test over seeds is possible, so nothing is bold."
     any_bold = any(summary["scores"][search]["best"] for search in summary["searches"])
@@ -167,10 +165,10 @@ def bold_rule(summary: Summary) -> str:
 
 
 def power(summary: Summary) -> str:
-    """What the test over seeds can show at all."""
+    """The smallest differences that the test over seeds can detect."""
     seeds = len(summary["seeds"])
     if seeds == 1:
-        return "One seed says nothing about others: only the bootstrap over test sentences is given."
+        return "With one seed there is no test over seeds; only the bootstrap over test sentences is given."
     parts = []
     for search in summary["searches"]:
         least = [
@@ -182,12 +180,12 @@ def power(summary: Summary) -> str:
             parts.append(f"{100 * median(least):.2f} BLEU ({search})")
     if not parts:
         return ""
-    few = " Two seeds leave one degree of freedom, where t must exceed 12.7: almost nothing can be shown." * (
+    few = " Two seeds leave one degree of freedom, so t must exceed 12.7: almost no difference can be detected." * (
         seeds == 2
     )
     return (
-        f"With {seeds} seeds and the spread seen here, the t-test calls a difference from CE significant from about "
-        f"{' and '.join(parts)} on, by the median of the objectives.{few}"
+        f"With {seeds} seeds and this spread, the t-test detects differences from CE of about "
+        f"{' and '.join(parts)} (median over the objectives).{few}"
     )
 
 
@@ -225,6 +223,6 @@ def _signed(difference: float) -> str:
 
 
 def _each(values: Any) -> str:
-    """The values of the seeds, once where they agree."""
+    """The values of the seeds; one if all are equal."""
     found: Sequence[str] = list(values)
     return found[0] if len(set(found)) == 1 else ", ".join(found)

@@ -1,31 +1,20 @@
-"""The report of the paper's experiment, from its run directory alone: tables as text, figure, page."""
+"""The report of the paper's experiment, from its run directory: tables as text, figure and page."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from bleugrad.reports import page
-from bleugrad.reports.paper_figures import draw_training
-from bleugrad.reports.paper_tables import (
-    BASE,
-    DIFFERENCES,
-    Table,
-    base_table,
-    choices_table,
-    differences_table,
-    lengths_table,
-    power,
-    scores_table,
-    tries_table,
-)
-from bleugrad.reports.paper_texts import latex_text, markdown_text
+from bleugrad.reports.paper import tables
+from bleugrad.reports.paper.figures import draw_training
+from bleugrad.reports.paper.texts import latex_text, markdown_text
 from bleugrad.reports.settings import command_part, settings_tables
 from bleugrad.reports.style import save_figure
 from bleugrad.runs.directory import FIGURES, REPORT, SavedRun, read_run
 from bleugrad.runs.files import write_text
 
 MOST_REFERENCES = 3
-"""Of a sentence that are shown; some corpora have dozens."""
+"""References shown per sentence; some corpora have dozens."""
 MARKDOWN, LATEX = "tables.md", "tables.tex"
 
 
@@ -40,26 +29,24 @@ def write_report(path: Path) -> None:
 
 
 def render(run: SavedRun) -> str:
-    """The page; the figure has been drawn."""
-    summary = run.summary
+    """The page. The figure must exist already."""
+    summary, searches = run.summary, run.summary["searches"]
     parts = [
         page.paragraph(_introduction(run)),
         *_warnings(summary),
         page.heading("Scores on the test set"),
-        _table(scores_table(summary)),
+        _table(tables.scores_table(summary)),
         page.paragraph(f"sacreBLEU signatures: {summary['bleu_signature']} and {summary['chrf_signature']}."),
-        _table(lengths_table(summary)),
+        _table(tables.lengths_table(summary)),
         page.heading("Differences from cross-entropy"),
-        page.paragraph(f"{power(summary)} {DIFFERENCES}".strip()),
-        *(_table(differences_table(summary, search)) for search in summary["searches"]),
-        page.folded(
-            "Every pair", [_table(differences_table(summary, search, every=True)) for search in summary["searches"]]
-        ),
+        page.paragraph(f"{tables.power(summary)} {tables.DIFFERENCES}".strip()),
+        *(_table(tables.differences_table(summary, search)) for search in searches),
+        page.folded("All pairs", [_table(tables.differences_table(summary, one, every=True)) for one in searches]),
         page.heading("Training"),
         page.figures([_figure(run)]),
-        _table(base_table(summary)),
-        _table(choices_table(summary)),
-        _table(tries_table(summary)),
+        _table(tables.base_table(summary)),
+        _table(tables.choices_table(summary)),
+        _table(tables.tries_table(summary)),
         page.heading("Translations side by side"),
         *_examples(summary),
         page.heading("How it was made"),
@@ -71,27 +58,28 @@ def render(run: SavedRun) -> str:
 
 def _introduction(run: SavedRun) -> str:
     config, seeds = run.config, run.summary["seeds"]
-    of_all = "" if len(seeds) == config["seeds"] else f" (of {config['seeds']}: the others are not done yet)"
+    of_all = "" if len(seeds) == config["seeds"] else f" of {config['seeds']} (the others are not finished)"
     tries = len(config["tuning"]["factors"])
     chosen = "for each seed" if config["tuning"]["choose_with"] == "every" else "with the first seed"
     return (
-        f"Cross-entropy first, for {config['base']['epochs']} epochs at most. Then, from its best weights, each "
-        f"objective (further epochs: {config['tuning']['epochs']}). Every objective tries as many learning rates "
-        f"({tries}); the best is chosen by validation BLEU, {chosen}, and only then is the test set translated. "
+        f"The first phase trains with cross-entropy for at most {config['base']['epochs']} epochs. The second phase "
+        f"starts from its best weights and trains with each objective (epochs: {config['tuning']['epochs']}). Each "
+        f"objective tries the same number of learning rates ({tries}). Validation BLEU chooses the best one {chosen}. "
+        "The test set is translated after that. "
         f"Seeds: {len(seeds)}{of_all}."
     )
 
 
 def _warnings(summary: Mapping[str, Any]) -> Iterator[str]:
-    short = [str(run["seed"]) for run in summary["runs"][BASE] if not run["converged"]]
+    short = [str(run["seed"]) for run in summary["runs"][tables.BASE] if not run["converged"]]
     if short:
         yield page.paragraph(
-            f"Beware: the first phase has not converged with seed {', '.join(short)}. What the second phase gains may "
-            "be what any further training would: more --base-epochs in another --output tell."
+            f"Warning: the first phase has not converged with seed {', '.join(short)}. Gains of the second phase may "
+            "come from longer training alone. Repeat the run with more --base-epochs to find out."
         )
 
 
-def _table(table: Table) -> str:
+def _table(table: tables.Table) -> str:
     return page.table(table.header, table.rows, table.caption)
 
 
@@ -99,26 +87,26 @@ def _figure(run: SavedRun) -> str:
     return page.figure(
         run.path / FIGURES,
         "training",
-        "Validation BLEU against epochs: the first phase with cross-entropy, then a line for each objective; below, "
-        "the gain of each objective over the weights it starts from",
-        "Validation BLEU with greedy search, in the form of the paper's figure 3. Above: the first phase, mean and "
-        "standard deviation over the seeds that reached an epoch, then each objective from the best weights on. Below: "
-        "what each objective gains over those weights, mean and standard deviation.",
+        "Validation BLEU by epoch: the first phase with cross-entropy, then one line per objective; below, the gain of "
+        "each objective over its starting weights",
+        "Validation BLEU with greedy search, as in the paper's figure 3. Above: the first phase (mean and standard "
+        "deviation over the seeds that reached the epoch), then each objective. Below: gain of each objective over its "
+        "starting weights, mean and standard deviation.",
     )
 
 
 def _examples(summary: Mapping[str, Any]) -> Iterator[str]:
     if not summary["examples"]:
-        yield page.paragraph("None are shown: none were asked for, or all translations are the same.")
+        yield page.paragraph("There are no examples: none were requested, or all systems translate alike.")
         return
     yield page.paragraph(
-        f"Test sentences of seed {summary['seeds'][0]} with greedy search, at random among those that not all systems "
-        "translate alike."
+        f"Test sentences of seed {summary['seeds'][0]} with greedy search, drawn at random from those with different "
+        "translations."
     )
     for example in summary["examples"]:
         references = [("reference", text) for text in example["references"][:MOST_REFERENCES]]
         more = len(example["references"]) - MOST_REFERENCES
         if more > 0:
-            references.append(("", f"(further references: {more})"))
+            references.append(("", f"(and {more} more)"))
         found = [(summary["titles"][label], text) for label, text in example["translations"].items()]
         yield page.texts(f"sentence {example['sentence']}", [("source", example["source"]), *references, *found])

@@ -1,6 +1,6 @@
 """The figures of the toy study."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -10,11 +10,11 @@ from bleugrad.reports.style import Draw, Palette
 
 Record = dict[str, Any]
 
-THINNEST_BAND = 1e-3  # a certified interval that is nowhere wider cannot be seen: unsmoothed BLEU-1 is known exactly
+THINNEST_BAND = 1e-3  # narrower intervals are invisible: unsmoothed BLEU-1 is known exactly
 
 
 def draw_learning_curve(curves: Sequence[Sequence[Record]]) -> Draw:
-    """The first seed's curves as in the paper; below, how far each surrogate is from the samples, for all seeds."""
+    """The curves of the first seed, as in the paper; below, the gap of each surrogate to the samples, for all seeds."""
 
     def draw(figure: Figure, palette: Palette) -> None:
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=(2.4, 1))
@@ -62,80 +62,80 @@ def _draw_gaps(axes: Axes, curves: Sequence[Sequence[Record]], palette: Palette)
 
 
 def draw_example(points: Sequence[Record]) -> Draw:
-    """Truth and bound for the reference ``a a``, against the probability of ``a``."""
+    """True matches and bound for the reference ``a a``, by the probability of ``a``."""
 
-    def draw(figure: Figure, palette: Palette) -> None:
-        axes = figure.subplots()
+    def fill(axes: Axes, palette: Palette) -> None:
         chances, bound, true = (_column(points, name) for name in ("p", "bound_matches", "true_matches"))
         above = [high > low + 1e-9 for high, low in zip(bound, true, strict=True)]
-        axes.fill_between(
-            chances,
-            true,
-            bound,
-            where=above,
-            color=palette.orange,
-            alpha=0.45,
-            linewidth=0,
-            label="bound above the truth",
-        )
+        area: dict[str, Any] = {
+            "color": palette.orange,
+            "alpha": 0.45,
+            "linewidth": 0,
+            "label": "bound above the truth",
+        }
+        axes.fill_between(chances, true, bound, where=above, **area)
         axes.plot(chances, true, color=palette.ink, label="true E[O$_1$]")
-        axes.plot(
-            chances, bound, color=palette.purple, linestyle=(0, (1, 1.2)), linewidth=2.4, label="the paper's bound"
-        )
-        axes.plot(
-            chances[::5],
-            _column(points[::5], "exact_matches"),
-            color=palette.blue,
-            linestyle="none",
-            marker="o",
-            markersize=5,
-            fillstyle="none",
-            label="exact recursion",
-        )
-        axes.set_xlabel("probability of “a” at each of three positions")
-        axes.set_ylabel("expected matches of “a a”")
-        figure.legend(loc="outside upper center", ncols=2)
+        dotted: dict[str, Any] = {
+            "color": palette.purple,
+            "linestyle": (0, (1, 1.2)),
+            "linewidth": 2.4,
+            "label": "the paper's bound",
+        }
+        axes.plot(chances, bound, **dotted)
+        circles: dict[str, Any] = {
+            "color": palette.blue,
+            "linestyle": "none",
+            "marker": "o",
+            "markersize": 5,
+            "fillstyle": "none",
+        }
+        axes.plot(chances[::5], _column(points[::5], "exact_matches"), **circles, label="exact recursion")
 
-    return draw
+    return _one_plot(fill, "probability of “a” at each of three positions", "expected matches of “a a”")
 
 
 def draw_match_errors(cases: Sequence[Record]) -> Draw:
-    """The bound of each order, relative to the truth, for references with distinct and with repeated words."""
+    """Relative error of the bound per order, for references with distinct and with repeated words."""
 
-    def draw(figure: Figure, palette: Palette) -> None:
-        axes = figure.subplots()
+    def fill(axes: Axes, palette: Palette) -> None:
         axes.axhline(0, color=palette.blue, linewidth=1.5, label="exact recursion")
         for repeated, colour, marker in ((False, palette.green, "o"), (True, palette.vermillion, "^")):
-            chosen = [case for case in cases if case["repeated"] == repeated]
             points = [
                 (true, 100 * (bound / true - 1))
-                for case in chosen
+                for case in cases
+                if case["repeated"] == repeated
                 for true, bound in zip(case["true_matches"], case["bound_matches"], strict=True)
                 if true > 0
             ]
             _scatter(axes, points, colour, marker, f"bound, {'repeated' if repeated else 'distinct'} words")
-        axes.set_xlabel("true expected matches of an order")
-        axes.set_ylabel("bound minus truth (%)")
-        figure.legend(loc="outside upper center", ncols=2)
 
-    return draw
+    return _one_plot(fill, "true expected matches of an order", "bound minus truth (%)")
 
 
 def draw_bleu_errors(cases: Sequence[Record]) -> Draw:
-    """BLEU made of exact matches and of bounds, minus the truth, for references with repeated words."""
+    """BLEU of exact matches and of bounds minus true E[BLEU], for references with repeated words."""
 
-    def draw(figure: Figure, palette: Palette) -> None:
-        axes = figure.subplots()
+    def fill(axes: Axes, palette: Palette) -> None:
         axes.axhline(0, color=palette.ink, linewidth=0.8)
         repeated = [case for case in cases if case["repeated"]]
         for name, colour, marker, label in (
-            ("bound_bleu", palette.purple, "^", "of the paper's bounds"),
-            ("exact_bleu", palette.blue, "o", "of exact expectations"),
+            ("bound", palette.purple, "^", "the paper's bounds"),
+            ("exact", palette.blue, "o", "exact expectations"),
         ):
-            points = [(case["true_bleu"], case[name] - case["true_bleu"]) for case in repeated]
-            _scatter(axes, points, colour, marker, label)
-        axes.set_xlabel("true E[BLEU], by enumeration")
-        axes.set_ylabel("surrogate minus truth")
+            points = [(case["true_bleu"], case[f"{name}_bleu"] - case["true_bleu"]) for case in repeated]
+            _scatter(axes, points, colour, marker, f"of {label}")
+
+    return _one_plot(fill, "true E[BLEU], by enumeration", "surrogate minus truth")
+
+
+def _one_plot(fill: Callable[[Axes, Palette], None], across: str, up: str) -> Draw:
+    """A figure of one plot with axis labels and a legend above it."""
+
+    def draw(figure: Figure, palette: Palette) -> None:
+        axes = figure.subplots()
+        fill(axes, palette)
+        axes.set_xlabel(across)
+        axes.set_ylabel(up)
         figure.legend(loc="outside upper center", ncols=2)
 
     return draw

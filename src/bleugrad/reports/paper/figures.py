@@ -1,4 +1,4 @@
-"""The figure of the paper's experiment: validation BLEU over epochs, the first phase and then the branches."""
+"""The figure of the paper's experiment: validation BLEU by epoch, in both phases."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from bleugrad.reports.paper_tables import BASE, objectives
+from bleugrad.reports.paper.tables import BASE, objectives
 from bleugrad.reports.style import Draw, Palette
 
 Summary = Mapping[str, Any]
@@ -31,7 +31,7 @@ OTHER_MARKERS = "h<>pd8"
 
 
 def draw_training(summary: Summary) -> Draw:
-    """As the paper's figure 3; below, what each branch gains over the weights it starts from."""
+    """The paper's figure 3; below it, the gain of each objective over its starting weights."""
     labels = objectives(summary)
     looks = choose_looks(labels)
 
@@ -45,7 +45,7 @@ def draw_training(summary: Summary) -> Draw:
 
 
 def choose_looks(labels: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Colour and marker of each objective: known ones have theirs, others take the colours that are free first."""
+    """Colour and marker of each objective. Known objectives have fixed ones; others use free colours first."""
     taken = {LOOKS[label][0] for label in labels if label in LOOKS}
     colours = sorted(COLOURS, key=lambda colour: colour in taken)
     others = itertools.cycle((colour, marker) for marker in OTHER_MARKERS for colour in colours)
@@ -53,11 +53,11 @@ def choose_looks(labels: Sequence[str]) -> dict[str, tuple[str, str]]:
 
 
 def course(histories: Sequence[Sequence[Mapping[str, Any]]], minus_start: bool = False) -> list[Point]:
-    """Mean and spread of validation BLEU, times 100, at each epoch that a seed has reached.
+    """Mean and standard deviation of validation BLEU, times 100, at each epoch.
 
     Args:
-        histories: of each seed, in order of epochs.
-        minus_start: without the score each begins with.
+        histories: the scores of each seed, in order of epochs.
+        minus_start: subtract the first score of each seed.
     """
     values: dict[int, list[float]] = {}
     for history in histories:
@@ -96,7 +96,7 @@ def _line(axes: Axes, points: Sequence[Point], colour: str, style: str, label: s
 def _draw_gains(axes: Axes, summary: Summary, looks: Mapping[str, tuple[str, str]], palette: Palette) -> None:
     axes.axhline(0, color=palette.ink, linewidth=0.8)
     for place, (label, (colour, marker)) in enumerate(looks.items()):
-        aside = 0.5 * ((place + 0.5) / len(looks) - 0.5)  # beside each other, so that no bar hides another
+        aside = 0.5 * ((place + 0.5) / len(looks) - 0.5)  # side by side: no error bar hides another
         points = course(_histories(summary, label), minus_start=True)[1:]
         axes.errorbar(
             [epoch + aside for epoch, _, _ in points],

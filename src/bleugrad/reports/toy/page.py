@@ -1,12 +1,13 @@
-"""The report of the toy study, from its run directory alone."""
+"""The report of the toy study, from its run directory."""
 
 from pathlib import Path
 from typing import Any
 
-from bleugrad.reports import page, toy_figures
+from bleugrad.reports import page
 from bleugrad.reports.settings import provenance
 from bleugrad.reports.style import save_figure
-from bleugrad.reports.toy_tables import correlation_range, curve_table, orders, repeat_table
+from bleugrad.reports.toy import figures
+from bleugrad.reports.toy.tables import correlation_range, curve_table, orders, repeat_table
 from bleugrad.runs.directory import FIGURES, REPORT, SavedRun, read_run
 from bleugrad.runs.files import write_text
 
@@ -22,16 +23,16 @@ def _draw_figures(run: SavedRun) -> None:
     folder = run.path / FIGURES
     folder.mkdir(exist_ok=True)
     for order in orders(run):
-        save_figure(folder, f"bleu-{order}", 5.0, toy_figures.draw_learning_curve(_curves(run, order)))
+        save_figure(folder, f"bleu-{order}", 5.0, figures.draw_learning_curve(_curves(run, order)))
     if run.summary["repeats"] is not None:
         cases = _records(run, "case")
-        save_figure(folder, "repeats-example", 3.8, toy_figures.draw_example(_records(run, "example")))
-        save_figure(folder, "repeats-matches", 3.8, toy_figures.draw_match_errors(cases))
-        save_figure(folder, "repeats-bleu", 3.8, toy_figures.draw_bleu_errors(cases))
+        save_figure(folder, "repeats-example", 3.8, figures.draw_example(_records(run, "example")))
+        save_figure(folder, "repeats-matches", 3.8, figures.draw_match_errors(cases))
+        save_figure(folder, "repeats-bleu", 3.8, figures.draw_bleu_errors(cases))
 
 
 def render(run: SavedRun) -> str:
-    """The page; the figures have been drawn."""
+    """The page. The figures must exist already."""
     parts = [
         page.paragraph(_introduction(run)),
         page.heading("Learning curves"),
@@ -54,9 +55,9 @@ def _introduction(run: SavedRun) -> str:
     surrogate = "the paper's bound" if config["method"] == "bound" else "the exact expectation"
     found = "; ".join(f"BLEU-{order}: {correlation_range(run, order, 'bound')}" for order in orders(run))
     return (
-        f"Logits of {config['length']} positions and {config['vocabulary']} words start at random and climb "
-        f"{surrogate} towards a random reference, with {config['seeds']} seeds. The paper's claim is that its bound "
-        f"and the expected BLEU rise together. Correlation of the bound with sampled E[BLEU] over a run: {found}."
+        f"Gradient ascent on {surrogate} trains random logits ({config['length']} positions, {config['vocabulary']} "
+        f"words) towards a random reference, with {config['seeds']} seeds. The paper claims that its bound and the "
+        f"expected BLEU rise together. Correlation of the bound with sampled E[BLEU] over a run: {found}."
     )
 
 
@@ -74,17 +75,17 @@ def _curve_figures(run: SavedRun) -> str:
 
 def _curve_caption(run: SavedRun, order: int) -> str:
     seed = run.about["seed"]
-    composite = "" if order == 1 else " The paper's bound is a product of bounds minus 1; as there, 1 is added back."
+    composite = "" if order == 1 else " The 1 that the paper subtracts from its bound is added back."
     return (
         f"BLEU-{order}, seed {seed}. Crosses: mean of {run.config['samples']} samples, with standard error. "
-        f"Below: each surrogate minus sampled E[BLEU], thin lines the other seeds.{composite}"
+        f"Below: each surrogate minus sampled E[BLEU]; thin lines are the other seeds.{composite}"
     )
 
 
 _REPEATS = (
-    "The bound is a lower bound where the reference's n-grams are distinct and do not overlap themselves. Where a "
-    "word repeats it can exceed the truth; the exact recursion cannot. Below, cases small enough to enumerate every "
-    "sequence."
+    "The paper's bound is a lower bound if the n-grams of the reference are distinct and do not overlap themselves. "
+    "If a word repeats, it can exceed the true value; the exact recursion cannot. These cases are small enough to "
+    "enumerate every sequence."
 )
 
 
@@ -103,21 +104,21 @@ def _repeat_figures(run: SavedRun) -> str:
                 folder,
                 "repeats-matches",
                 "Relative error of the bound against true expected matches, distinct and repeated words",
-                f"Random cases, one point for each order up to {order}. Above 0 the bound is not a bound.",
+                f"Random cases, one point per order up to {order}. Points above 0 violate the bound.",
             ),
             page.figure(
                 folder,
                 "repeats-bleu",
                 "Surrogate BLEU minus true expected BLEU for references with repeated words",
-                f"BLEU-{order} made of exact expectations and of bounds, for references with repeated words, smoothing "
-                f"{run.config['repeats']['smoothing']:g}. The exact one is an upper bound: never below 0.",
+                f"BLEU-{order} of exact expectations and of bounds, for references with repeated words and smoothing "
+                f"{run.config['repeats']['smoothing']:g}. BLEU of exact expectations is an upper bound: never below 0.",
             ),
         ]
     )
 
 
 def _curves(run: SavedRun, order: int) -> list[list[dict[str, Any]]]:
-    """The measurements of an order, seed by seed."""
+    """The measurements of one order, grouped by seed."""
     by_seed: dict[int, list[dict[str, Any]]] = {}
     for record in _records(run, "curve"):
         if record["order"] == order:

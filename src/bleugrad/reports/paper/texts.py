@@ -1,27 +1,11 @@
-"""Tables as text: for a terminal, as Markdown, and as LaTeX in the paper's form."""
+"""The tables as text: for a terminal, as Markdown, and as LaTeX in the form of the paper."""
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from bleugrad.reports.page import Strong
-from bleugrad.reports.paper_tables import (
-    DIFFERENCES,
-    Table,
-    base_table,
-    bold_rule,
-    choices_table,
-    description,
-    differences_table,
-    lengths_table,
-    objectives,
-    power,
-    results_table,
-    scores_table,
-    tries_table,
-)
+from bleugrad.reports.paper import tables
 
-Summary = Mapping[str, Any]
+Summary = tables.Summary
 
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -34,34 +18,39 @@ _LATEX = {
 
 
 def terminal_text(summary: Summary) -> str:
-    """The results as they are printed; what is bold elsewhere has a star."""
-    table = scores_table(summary)
-    kept = [column for column, name in enumerate(table.header) if name != "interval"]
+    """The scores for a terminal, with a star in place of bold."""
+    table = tables.scores_table(summary)
+    kept = [column for column, name in enumerate(table.header) if "interval" not in name]
     rows = [[f"{cell}*" if isinstance(cell, Strong) else cell for cell in row] for row in [table.header, *table.rows]]
     lines = _aligned([[row[column] for column in kept] for row in rows])
-    rule = bold_rule(summary)
+    rule = tables.bold_rule(summary)
     for word, starred in (("Bold:", "*:"), ("Nothing is bold", "No star"), ("nothing is bold", "there is no star")):
         rule = rule.replace(word, starred)
-    return "\n".join([description(summary), *lines, rule, f"signature: {summary['bleu_signature']}"])
+    return "\n".join([tables.description(summary), *lines, rule, f"signature: {summary['bleu_signature']}"])
 
 
 def markdown_text(summary: Summary) -> str:
     """All tables as Markdown."""
-    parts = ["# Results", _markdown(results_table(summary)), "## Scores", _markdown(scores_table(summary))]
+    searches = summary["searches"]
+    parts = ["# Results", _markdown(tables.results_table(summary))]
+    parts += ["## Scores", _markdown(tables.scores_table(summary))]
     parts += [f"sacreBLEU signatures: `{summary['bleu_signature']}` and `{summary['chrf_signature']}`."]
-    parts += ["## Differences from cross-entropy", _markdown_text(f"{power(summary)} {DIFFERENCES}".strip())]
-    parts += [_markdown(differences_table(summary, search)) for search in summary["searches"]]
-    parts += ["## Every pair"]
-    parts += [_markdown(differences_table(summary, search, every=True)) for search in summary["searches"]]
-    parts += ["## Lengths and chrF", _markdown(lengths_table(summary))]
-    parts += ["## Choices and times", _markdown(choices_table(summary)), _markdown(tries_table(summary))]
-    parts += ["## First phase", _markdown(base_table(summary))]
+    parts += ["## Differences from cross-entropy"]
+    parts += [_markdown_text(f"{tables.power(summary)} {tables.DIFFERENCES}".strip())]
+    parts += [_markdown(tables.differences_table(summary, search)) for search in searches]
+    parts += [
+        "## All pairs",
+        *(_markdown(tables.differences_table(summary, search, every=True)) for search in searches),
+    ]
+    parts += ["## Lengths and chrF", _markdown(tables.lengths_table(summary))]
+    parts += ["## Choices and times", _markdown(tables.choices_table(summary)), _markdown(tables.tries_table(summary))]
+    parts += ["## First phase", _markdown(tables.base_table(summary))]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def latex_text(summary: Summary) -> str:
     """The results in the form of the paper's tables 1 and 2."""
-    table = results_table(summary)
+    table = tables.results_table(summary)
     beams = ["1" if row[0] == "greedy" else row[0].removeprefix("beam ") for row in table.rows]
     titles = " & ".join(rf"\bf {latex(title)}" for title in table.header[1:])
     rows = [
@@ -71,7 +60,7 @@ def latex_text(summary: Summary) -> str:
     lines = [
         r"\begin{table}[t!]",
         r"\begin{center}",
-        rf"\begin{{tabular}}{{|l|{'c' * len(objectives(summary))}|}}",
+        rf"\begin{{tabular}}{{|l|{'c' * len(tables.objectives(summary))}|}}",
         rf"\hline \bf & {titles} \\ \hline",
         *rows,
         r"\hline",
@@ -84,7 +73,7 @@ def latex_text(summary: Summary) -> str:
 
 
 def latex(text: str) -> str:
-    r"""Plain text as LaTeX writes it.
+    r"""Plain text, escaped for LaTeX.
 
     Example:
         >>> print(latex("tatoeba_tiny & 5 %"))
@@ -100,7 +89,7 @@ def _latex_cell(cell: str) -> str:
     return f"${number}$"
 
 
-def _markdown(table: Table) -> str:
+def _markdown(table: tables.Table) -> str:
     lines = [table.header, ["---"] + ["---:"] * (len(table.header) - 1), *table.rows]
     rows = [f"| {' | '.join(_markdown_cell(cell) for cell in row)} |" for row in lines]
     return "\n".join(rows) + f"\n\n{_markdown_text(table.caption)}"

@@ -10,12 +10,12 @@ SURROGATES = {"bound": "bound", "exact": "exact", "argmax_bleu": "argmax"}
 
 
 def orders(run: SavedRun) -> list[int]:
-    """The orders N that were run, as given."""
+    """The orders N of the run, in the given order."""
     return list(dict.fromkeys(curve["order"] for curve in run.summary["curves"]))
 
 
 def correlation_range(run: SavedRun, order: int, surrogate: str) -> str:
-    """Least and greatest correlation with sampled E[BLEU] over the seeds."""
+    """Smallest and largest correlation with sampled E[BLEU] over the seeds."""
     found = [curve[surrogate]["pearson"] for curve in _of_order(run, order)]
     known = [value for value in found if value is not None]
     if not known:
@@ -25,21 +25,21 @@ def correlation_range(run: SavedRun, order: int, surrogate: str) -> str:
 
 
 def curve_table(run: SavedRun) -> Table:
-    """How each surrogate goes with sampled E[BLEU], order by order."""
+    """Correlation and gap of each surrogate to sampled E[BLEU], one row per order."""
     header = ["", *(f"r, {name}" for name in SURROGATES.values()), "gap, bound", "gap, exact", "final E[BLEU]"]
     caption = (
-        "r: correlation with sampled E[BLEU] over a run, least to greatest of the seeds. gap: the largest difference "
-        "from sampled E[BLEU] at any step of any seed. final E[BLEU]: mean of the seeds."
+        "r: correlation with sampled E[BLEU] over a run, smallest to largest over the seeds. Gap: largest difference "
+        "from sampled E[BLEU] over all steps and seeds. Final E[BLEU]: mean over the seeds."
     )
     return header, [_curve_row(run, order) for order in orders(run)], caption
 
 
 def repeat_table(run: SavedRun) -> Table:
-    """How far bound and exact recursion are from the truth, for distinct and for repeated words."""
-    header = ["", "cases", "bound > truth", "by up to", "error, bound", "error, exact", "matches, exact"]
+    """Errors of the bound and of the exact recursion, for distinct and for repeated words."""
+    header = ["", "cases", "bound > truth", "largest excess", "error, bound", "error, exact", "matches, exact"]
     caption = (
-        "bound > truth: cases in which the bound of some order exceeds the true matches. error: mean distance from "
-        "true E[BLEU]. matches: largest relative error of the exact recursion's matches."
+        "bound > truth: cases in which the bound of some order exceeds the true matches. Error: mean absolute error of "
+        "E[BLEU]. Matches: largest relative error of the matches of the exact recursion."
     )
     return header, [_repeat_row(kind, found) for kind, found in run.summary["repeats"].items()], caption
 
@@ -60,7 +60,7 @@ def _repeat_row(kind: str, found: dict[str, Any]) -> list[str | float]:
         f"{kind} words",
         found["cases"],
         found["bound_exceeds"],
-        f"{100 * found['largest_excess']:.1f} %" if found["bound_exceeds"] else "never",
+        f"{100 * found['largest_excess']:.1f} %" if found["bound_exceeds"] else "none",
         found["bound_bleu"]["mean_absolute_gap"],
         found["exact_bleu"]["mean_absolute_gap"],
         f"{found['exact_error']:.0e}",
