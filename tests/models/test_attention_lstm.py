@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from bleugrad.models import specials
 from bleugrad.models.attention_lstm import AttentionLSTM
 from bleugrad.models.config import ModelConfig
+from bleugrad.models.encoder import bfloat16_lstm_works
 from tests.models import naive
 
 LAYERS = [(1, 1), (2, 2), (1, 3)]
@@ -143,6 +144,23 @@ def test_bf16_autocast_is_close(build, source, inputs, layers):
     assert found.dtype == torch.bfloat16
     assert 0 < (found.float() - expected).abs().max() < 0.1
     assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("layers", [(1, 1), (2, 2)])
+def test_the_encoder_is_float32_where_the_cpu_has_no_bf16_lstm(build, source, monkeypatch, layers):
+    monkeypatch.setattr("bleugrad.models.encoder.bfloat16_lstm_works", lambda: False)
+    model, lengths = build(layers).float(), source[1]
+    embedded = model.source_embedding(source[0])
+    expected = model.encoder(embedded, lengths)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = model.encoder(embedded, lengths)
+    assert all(map(torch.equal, found, expected))
+
+
+def test_the_probe_for_bf16_draws_no_random_numbers():
+    before = torch.get_rng_state()
+    assert bfloat16_lstm_works.__wrapped__() in (True, False)
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_special_ids_are_those_of_the_vocabularies():
