@@ -20,14 +20,16 @@ STAGES = 2 * (1 + 1 + 2 * (2 + 1))
 
 @pytest.fixture(scope="module")
 def options(tmp_path_factory):
-    """Two seeds, two objectives, two learning rates, on a few dozen sentences."""
+    """Two seeds, two branches, two learning rates, on a few dozen sentences."""
     corpus = write_corpus(tmp_path_factory.mktemp("corpus"), train=96, valid=8, test=12)
+    mix = corpus / "mix.toml"
+    mix.write_text('[branches.mix.objective]\nname = "exact"\ncross_entropy_weight = 0.1\n')
     return [
         *["--data-corpus", "files", "--data-directory", str(corpus), "--data-min-count", "1", "--data-batch-size", "8"],
         *["--model-hidden", "8", "--model-embedding", "8", "--base-epochs", "14", "--base-learning-rate", "0.03"],
         *["--base-early-stopping", "0"],
         *["--tuning-epochs", "1", "--tuning-factors", "1", "10", "--tuning-learning-rate", "1e-3"],
-        *["--objectives", "ce", "mix=exact,cross_entropy_weight=0.1", "--seeds", "2", "--resamples", "100"],
+        *["--config", str(mix), "--branches", "ce,mix", "--seeds", "2", "--resamples", "100"],
         *["--device", "cpu", "--checkpoint-every", "2"],
     ]
 
@@ -185,7 +187,7 @@ def test_overwriting_removes_every_stage(finished, options, tmp_path):
     [
         (["--jobs", "0"], 2, "jobs is 0; expected at least 1"),
         (["--preset", "none"], 2, "preset is 'none'; expected one of builtin"),
-        (["--objectives", "exacct"], 2, "objectives: 'exacct' is not known; did you mean 'exact'?"),
+        (["--branches", "ce,exacct"], 2, "branches: 'exacct' is not known; did you mean 'exact'?"),
         (["--data-corpus", "files", "--data-directory", "absent"], 2, "directory is 'absent', which is not a folder"),
     ],
 )

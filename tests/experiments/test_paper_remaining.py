@@ -14,7 +14,7 @@ BASE, TEST_OF_BASE = PlannedStage("base", 1, "base"), PlannedStage("test", 1, "b
 
 @pytest.fixture
 def protocol():
-    values = {"objectives": ("ce", "exact"), "seeds": 1, "tuning": {"factors": (1.0, 3.0), "epochs": 5}}
+    values = {"branches": {"ce": {}, "exact": {}}, "seeds": 1, "tuning": {"factors": (1.0, 3.0), "epochs": 5}}
     return Protocol(build(ReproduceConfig, values), Path("out"))
 
 

@@ -6,8 +6,10 @@ from pathlib import Path
 
 from bleugrad.cli.command import Command, add_run_arguments
 from bleugrad.cli.options import PREFIX, given_options, option_words
+from bleugrad.configuration.loading import layered, read_toml
+from bleugrad.runs.directory import CONFIG
 from bleugrad.training.config import TrainConfig
-from bleugrad.training.presets import PRESETS, Settings, configured, preset
+from bleugrad.training.presets import PRESETS, Settings, preset
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -46,15 +48,11 @@ def add_objective(parser: ArgumentParser, help: str) -> None:
 
 
 def chosen_settings(arguments: Namespace, before: Settings, output: Path) -> TrainConfig:
-    """The settings given; to resume, those of the run where nothing is given but what may change."""
-    options = given_options(arguments)
-    if arguments.resume and not (getattr(arguments, "preset", None) or arguments.config):
-        from bleugrad.configuration.loading import read_toml
-        from bleugrad.runs.directory import CONFIG
-
-        if (output / CONFIG).exists():
-            before = read_toml(output / CONFIG)
-    return configured(before, arguments.config, options)
+    """The settings given. Without a preset or a file, a resumed run keeps its own settings under the options."""
+    chosen = getattr(arguments, "preset", None) or arguments.config
+    if arguments.resume and not chosen and (output / CONFIG).exists():
+        before = read_toml(output / CONFIG)
+    return layered(TrainConfig, before, arguments.config, given_options(arguments))
 
 
 COMMAND = Command(

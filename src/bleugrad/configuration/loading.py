@@ -2,7 +2,7 @@
 
 import difflib
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,6 +26,15 @@ def load(kind: type[StageT], file: Path | None = None, overrides: Mapping[str, A
         raise UsageError(f"{file}: {error}") from None
     if not overrides:
         return from_file
+    return build(kind, merged(values, overrides))
+
+
+def layered(kind: type[StageT], before: Mapping[str, Any], file: Path | None, overrides: Mapping[str, Any]) -> StageT:
+    """The configuration of earlier values (of a preset or a run), then the file's values, then the overrides."""
+    values = dict(before)
+    if file is not None:
+        load(kind, file)  # an error in the file names it
+        values = merged(values, read_toml(file))
     return build(kind, merged(values, overrides))
 
 
@@ -76,6 +85,20 @@ def suggestion(name: str, known: Mapping[str, Any], prefix: str = "") -> str:
     if near:
         return f"; did you mean {prefix + near[0]!r}?"
     return f"; expected one of {', '.join(prefix + name for name in known)}"
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The values of nested tables with their dotted names.
+
+    Example:
+        >>> dict(flat({"seed": 1, "data": {"batch_size": 64}}))
+        {'seed': 1, 'data.batch_size': 64}
+    """
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
 
 
 def merged(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -35,9 +35,14 @@ def stage(kind: "type[Stage]", help: str) -> Any:
     return dataclasses.field(default_factory=kind, metadata={"help": help})
 
 
+def tables(default: Mapping[str, Any], help: str) -> Any:
+    """A field of free tables by name, which the stage itself checks; the command line has no options for them."""
+    return dataclasses.field(default_factory=lambda: dict(default), metadata={"help": help})
+
+
 @dataclass(frozen=True)
 class Stage:
-    """Base of all settings. Types are int, float, str, bool, a Literal of strings, a tuple of numbers, or a Stage.
+    """Base of all settings. Types: int, float, str, bool, a Literal of strings, a tuple of numbers, a Stage, a dict.
 
     Example:
         >>> @dataclass(frozen=True)
@@ -90,6 +95,11 @@ class Setting:
         return isinstance(self.kind, type) and issubclass(self.kind, Stage)
 
     @property
+    def is_tables(self) -> bool:
+        """Whether the value is a dict of tables."""
+        return get_origin(self.kind) is dict
+
+    @property
     def choices(self) -> tuple[str, ...]:
         """The words allowed, or none if any value of the type is."""
         return get_args(self.kind) if get_origin(self.kind) is Literal else ()
@@ -112,6 +122,10 @@ class Setting:
             if not isinstance(value, self.kind):
                 raise UsageError(f"{self.name} is {value!r}; expected a table of settings")
             return value
+        if self.is_tables:
+            if not isinstance(value, Mapping) or not all(isinstance(table, Mapping) for table in value.values()):
+                raise UsageError(f"{self.name} is {value!r}; expected tables [{self.name}.NAME]")
+            return dict(value)
         if not self.is_several:
             return self._checked_item(value)
         if not isinstance(value, list | tuple) or not value:
@@ -161,12 +175,12 @@ def settings(kind: type[Stage]) -> list[Setting]:
 
 
 def walk(kind: type[Stage], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Setting]]:
-    """The settings of a stage and of the stages inside it, each with the names that lead to it."""
+    """The settings of a stage and of the stages inside it, each with the names that lead to it; no free tables."""
     for setting in settings(kind):
         here = (*path, setting.name)
         if setting.is_stage:
             yield from walk(setting.kind, here)
-        else:
+        elif not setting.is_tables:
             yield here, setting
 
 

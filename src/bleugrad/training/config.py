@@ -88,7 +88,9 @@ class OptimizerConfig(Stage):
     )
     early_stopping: int = option(0, "stop after so many epochs without a better BLEU; 0 never does", minimum=0)
     accumulation: int = option(1, "batches to each step of the optimizer", minimum=1)
-    precision: Literal["32", "bf16"] = option("32", "32: float32; bf16: bfloat16 where it is safe and the device supports it")
+    precision: Literal["32", "bf16"] = option(
+        "32", "32: float32; bf16: bfloat16 where it is safe and the device supports it"
+    )
 
 
 @dataclass(frozen=True)

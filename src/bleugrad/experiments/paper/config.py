@@ -1,16 +1,18 @@
 """Settings of the paper's protocol; the defaults are the paper's where it states them."""
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
-from bleugrad.configuration.stage import LARGEST_SEED, RunStage, Stage, option, stage
+from bleugrad.configuration.loading import build, merged
+from bleugrad.configuration.stage import LARGEST_SEED, RunStage, Stage, option, stage, tables
 from bleugrad.data.config import DataConfig
 from bleugrad.errors import UsageError
-from bleugrad.experiments.paper.branches import Branch, read_branch
+from bleugrad.experiments.paper.branches import Branch, read_branch, select
 from bleugrad.models.config import ModelConfig
-from bleugrad.training.config import EvaluationConfig, OptimizerConfig
+from bleugrad.training.config import EvaluationConfig, OptimizerConfig, TrainConfig
 
-OBJECTIVES = ("ce", "reinforce", "bound", "exact", "unbiased", "exact-own")
+BRANCHES = ("ce", "reinforce", "bound", "exact", "unbiased", "exact-own")
+"""The second phases if none are named."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +54,6 @@ class ReproduceConfig(RunStage):
 
     seed: int = option(1, "of the first run; further runs take the seeds after it", minimum=0, maximum=LARGEST_SEED)
     seeds: int = option(3, "runs of the whole protocol", minimum=1)
-    objectives: tuple[str, ...] = option(
-        OBJECTIVES,
-        "second phases: names, or LABEL=NAME,SETTING=VALUE,... such as mix=exact,cross_entropy_weight=0.1",
-    )
     beam: int = option(5, "width of beam search on the test set, beside greedy search", minimum=2)
     resamples: int = option(1000, "of the test set, for bootstrap intervals and tests", minimum=100)
     examples: int = option(8, "translations shown side by side in the report", minimum=0)
@@ -67,23 +65,31 @@ class ReproduceConfig(RunStage):
     base: BaseConfig = stage(BaseConfig, "first phase, cross-entropy")
     tuning: TuningConfig = stage(TuningConfig, "second phase, each objective from the best weights of the first")
     evaluation: EvaluationConfig = stage(EvaluationConfig, "translation and scores")
+    branches: dict[str, Any] = tables(
+        select(BRANCHES, {}), "second phases: settings of a training run, and learning_rates"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        branches = self.branches()
-        labels = [branch.label for branch in branches]
-        if len(set(labels)) < len(labels):
-            raise UsageError(f"objectives is {' '.join(self.objectives)}; expected each label once")
-        for branch in branches:
+        branches = self.read_branches()
+        object.__setattr__(self, "branches", {label: branch.table for label, branch in branches.items()})
+        for branch in branches.values():
+            build(TrainConfig, merged(self.training(), branch.overrides), f"branches.{branch.label}.")
             if branch.rates and len(branch.rates) != len(self.tuning.factors):
                 raise UsageError(
-                    f"objectives: {branch.label} names {len(branch.rates)} learning rates and tuning.factors "
-                    f"{len(self.tuning.factors)}; expected as many, so that every objective has as many tries"
+                    f"branches.{branch.label} has {len(branch.rates)} learning rates and tuning.factors "
+                    f"{len(self.tuning.factors)}; expected as many, so that every branch has as many tries"
                 )
 
-    def branches(self) -> list[Branch]:
-        """The second phases."""
-        return [read_branch(text) for text in self.objectives]
+    def read_branches(self) -> dict[str, Branch]:
+        """The second phases by label."""
+        return {label: read_branch(label, table) for label, table in self.branches.items()}
+
+    def training(self) -> dict[str, Any]:
+        """The settings that all training runs share, and the optimizer of the first phase."""
+        shared = {name: getattr(self, name) for name in ("device", "threads", "checkpoint_every")}
+        stages = {"data": self.data, "model": self.model, "optimizer": self.base, "evaluation": self.evaluation}
+        return shared | {name: asdict(settings) for name, settings in stages.items()}
 
     def run_seeds(self) -> list[int]:
         """The seed of each run."""

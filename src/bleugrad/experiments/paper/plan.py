@@ -55,7 +55,7 @@ class Protocol:
     @cached_property
     def branches(self) -> dict[str, Branch]:
         """By label."""
-        return {branch.label: branch for branch in self.config.branches()}
+        return self.config.read_branches()
 
     @cached_property
     def stages(self) -> list[PlannedStage]:
@@ -132,16 +132,7 @@ class Protocol:
     def settings(self, stage: PlannedStage) -> TrainConfig:
         """Of a base or a try."""
         config = self.config
-        common = {
-            "seed": stage.seed,
-            "device": config.device,
-            "threads": config.threads,
-            "checkpoint_every": config.checkpoint_every,
-            "data": asdict(config.data),
-            "model": asdict(config.model),
-            "optimizer": asdict(config.base),
-            "evaluation": asdict(config.evaluation),
-        }
+        common = config.training() | {"seed": stage.seed}
         if stage.kind == "base":
             return build(TrainConfig, common)
         tuning = asdict(config.tuning)
