@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from bleugrad.errors import FailureError, UsageError
 from bleugrad.training import checkpoints
 from bleugrad.training.checkpoints import read_checkpoint
-from bleugrad.training.processes import Alone
+from bleugrad.training.processes import SingleProcess
 from bleugrad.training.run import train_run
 from tests.training.corpora import small_config, write_corpus
 
@@ -58,7 +58,7 @@ def test_an_unfinished_run_is_not_replaced_by_mistake(corpus, broken_off):
     assert read_checkpoint(broken_off / LAST).state["position"]["epoch"] == 2
 
 
-class SecondRank(Alone):
+class SecondRank(SingleProcess):
     """The second of two processes, whose first was told that the directory is in use."""
 
     rank, world = 1, 2

@@ -79,7 +79,7 @@ def _add_option(group: Any, path: tuple[str, ...], setting: Setting) -> None:
         shape = {"action": argparse.BooleanOptionalAction}
     elif setting.choices:
         shape = {"choices": setting.choices}
-    elif setting.is_several:
+    elif setting.is_tuple:
         shape["nargs"] = "+"
     group.add_argument(
         option_name(path),

@@ -112,7 +112,7 @@ class Setting:
         return str if self.choices else self.kind
 
     @property
-    def is_several(self) -> bool:
+    def is_tuple(self) -> bool:
         """Whether the value is a tuple."""
         return get_origin(self.kind) is tuple
 
@@ -126,7 +126,7 @@ class Setting:
             if not isinstance(value, Mapping) or not all(isinstance(table, Mapping) for table in value.values()):
                 raise UsageError(f"{self.name} is {value!r}; expected tables [{self.name}.NAME]")
             return dict(value)
-        if not self.is_several:
+        if not self.is_tuple:
             return self._checked_item(value)
         if not isinstance(value, list | tuple) or not value:
             raise UsageError(f"{self.name} is {value!r}; expected a list of at least one {_noun(self.item_kind)}")

@@ -18,7 +18,7 @@ Feeding = Literal["reference", "greedy", "sample", "mixture", "gumbel"]
 
 
 @dataclass(frozen=True)
-class Fed:
+class DecoderOutput:
     """What a decoder said, and what it was fed.
 
     Attributes:
@@ -47,7 +47,7 @@ def feed(
     further: int = 0,
     temperature: float = 1.0,
     generator: torch.Generator | None = None,
-) -> Fed:
+) -> DecoderOutput:
     """Logits of a decoder fed as ``feeding`` says.
 
     "reference" is teacher forcing. "greedy" and "sample" feed the decoder's own most likely or drawn token, from BOS
@@ -77,7 +77,7 @@ def feed(
     _check(feeding, own_probability, steps, further, temperature)
     if feeding == "reference":
         tokens = F.pad(inputs[:, 1:], (0, 1), value=PAD)
-        return Fed(model.project(model.decode(memory, inputs)), inputs, tokens, inputs != PAD)
+        return DecoderOutput(model.project(model.decode(memory, inputs)), inputs, tokens, inputs != PAD)
     if feeding == "mixture":
         return _mixture(model, memory, inputs, own_probability, temperature, generator)
     positions = inputs.shape[1] if steps is None else steps
@@ -92,7 +92,7 @@ def feed(
 
 def _own(
     model: AttentionLSTM, memory: Memory, rows: int, steps: int, further: int, choose: Callable[[Tensor], Tensor]
-) -> Fed:
+) -> DecoderOutput:
     noise = model.draw_noise(rows, steps)
     token, state = _first(memory, rows)
     ended = torch.zeros_like(token, dtype=torch.bool)
@@ -117,9 +117,9 @@ def _own(
     return _decoded(model, memory, torch.stack(taken, 1), torch.stack(reached, 1), noise)
 
 
-def _decoded(model: AttentionLSTM, memory: Memory, tokens: Tensor, mask: Tensor, noise: Noise) -> Fed:
+def _decoded(model: AttentionLSTM, memory: Memory, tokens: Tensor, mask: Tensor, noise: Noise) -> DecoderOutput:
     inputs = F.pad(tokens[:, :-1], (1, 0), value=BOS)
-    return Fed(model.project(model.decode(memory, inputs, noise)), inputs, tokens, mask)
+    return DecoderOutput(model.project(model.decode(memory, inputs, noise)), inputs, tokens, mask)
 
 
 def _mixture(
@@ -129,7 +129,7 @@ def _mixture(
     own_probability: float,
     temperature: float,
     generator: torch.Generator | None,
-) -> Fed:
+) -> DecoderOutput:
     rows, steps = reference.shape
     noise = model.draw_noise(rows, steps)
     draws = torch.rand(rows, steps, generator=generator, device=reference.device)
@@ -143,7 +143,7 @@ def _mixture(
             fed.append(torch.where(own[:, t + 1], drawn, reference[:, t + 1]))
     inputs = torch.stack(fed, 1) if fed else reference
     tokens = F.pad(inputs[:, 1:], (0, 1), value=PAD)
-    return Fed(model.project(model.decode(memory, inputs, noise)), inputs, tokens, reference != PAD)
+    return DecoderOutput(model.project(model.decode(memory, inputs, noise)), inputs, tokens, reference != PAD)
 
 
 def _gumbel(
@@ -153,7 +153,7 @@ def _gumbel(
     steps: int,
     temperature: float,
     generator: torch.Generator | None,
-) -> Fed:
+) -> DecoderOutput:
     noise = model.draw_noise(rows, steps)
     token, state = _first(memory, rows)
     embedded = model.target_embedding(token)
@@ -172,7 +172,7 @@ def _gumbel(
             break
     tokens = torch.stack(taken, 1)
     inputs = F.pad(tokens[:, :-1], (1, 0), value=BOS)
-    return Fed(torch.stack(logits, 1), inputs, tokens, _until_eos(tokens))
+    return DecoderOutput(torch.stack(logits, 1), inputs, tokens, _until_eos(tokens))
 
 
 def _straight_through(model: AttentionLSTM, token: Tensor, soft: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from bleugrad.losses.minimum_risk import MinimumRiskLoss
 from bleugrad.losses.reinforce import ReinforceLoss
 from bleugrad.losses.unbiased import UnbiasedBLEULoss
 from bleugrad.models.attention_lstm import AttentionLSTM
-from bleugrad.models.feeding import Fed, feed
+from bleugrad.models.feeding import DecoderOutput, feed
 from bleugrad.models.state import Memory
 from bleugrad.pooling import Pool, ProcessPool
 from bleugrad.references.sequences import IdLists
@@ -48,8 +48,8 @@ def build_objective(
     if config.name == "ce":
         return CrossEntropy(model, config, group)
     if config.name in ("reinforce", "mrt") and config.feeding == "sample":
-        return LossOfSamples(model, config, group)
-    return LossOfRows(model, config, group, word_start if config.units == "words" else None)
+        return SampleObjective(model, config, group)
+    return RowObjective(model, config, group, word_start if config.units == "words" else None)
 
 
 class Objective(nn.Module):
@@ -63,7 +63,7 @@ class Objective(nn.Module):
         if group is not None:
             self.pool, self.processes = ProcessPool(group), group.size()
 
-    def feed(self, memory: Memory, inputs: Tensor, feeding: str, own_probability: float = 0.0) -> Fed:
+    def feed(self, memory: Memory, inputs: Tensor, feeding: str, own_probability: float = 0.0) -> DecoderOutput:
         """Logits of the decoder; fed its own tokens, it has some more positions than the longest reference."""
         config = self.config
         longest = inputs.shape[1]
@@ -92,7 +92,7 @@ class Objective(nn.Module):
             total = F.cross_entropy(rows, labels.flatten(), ignore_index=IGNORED, reduction="sum")
         return self.mean(total, (labels != IGNORED).sum())
 
-    def mixed(self, loss: Tensor, fed: Fed | None, memory: Memory, batch: Batch) -> Tensor:
+    def mixed(self, loss: Tensor, fed: DecoderOutput | None, memory: Memory, batch: Batch) -> Tensor:
         """The loss with its share of cross-entropy; that of the reference needs a pass of its own unless it was fed."""
         weight = self.config.cross_entropy_weight
         if weight == 0:
@@ -112,10 +112,10 @@ class CrossEntropy(Objective):
         return self.cross_entropy(fed.logits, batch.labels)
 
 
-class LossOfRows(Objective):
+class RowObjective(Objective):
     """A loss of the distributions at each position, given what the decoder was fed.
 
-    Fed the reference, the decoder has a position for each of its tokens, EOS among them, and EOS counts as a word. A
+    DecoderOutput the reference, the decoder has a position for each of its tokens, EOS among them, and EOS counts as a word. A
     word in the middle is part of ten n-grams of up to four words and EOS of four only, so the end weighs less, and the
     true cost of not ending is more words still. ``end_positions`` evens that out: after EOS the decoder has as many
     positions more, with PAD for certain, and so has the reference.
@@ -128,7 +128,7 @@ class LossOfRows(Objective):
     With a ``sharpness`` above 1 the rows that are scored are more certain than the model, which need not become so. Its
     cross-entropy is that of the model.
 
-    Fed its own tokens it has its own length: then the length is random, EOS ends the sentence, and no reference holds
+    DecoderOutput its own tokens it has its own length: then the length is random, EOS ends the sentence, and no reference holds
     it. What a later end would be worth shows at positions beyond the decoder's own EOS: ``end_positions`` of them.
     """
 
@@ -192,7 +192,7 @@ class LossOfRows(Objective):
         return loss
 
 
-class LossOfSamples(Objective):
+class SampleObjective(Objective):
     """REINFORCE or minimum risk of whole sequences that the decoder samples, each token fed back to it."""
 
     def __init__(self, model: AttentionLSTM, config: ObjectiveConfig, group: Optional["ProcessGroup"]) -> None:

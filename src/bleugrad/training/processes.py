@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Alone:
-    """The only process of a run; also what :class:`Together` must be able to do.
+class SingleProcess:
+    """The only process of a run; also what :class:`DistributedProcesses` must be able to do.
 
     Attributes:
         rank: this process's number, 0 for the one that writes.
@@ -54,7 +54,7 @@ class Alone:
         """The backward pass."""
         loss.backward()
 
-    def gathering(self, module: nn.Module, last: bool) -> AbstractContextManager[Any]:
+    def accumulation(self, module: nn.Module, last: bool) -> AbstractContextManager[Any]:
         """A context for one batch of several to a step: gradients are exchanged in the ``last`` only."""
         return nullcontext()
 
@@ -66,14 +66,14 @@ class Alone:
         """What each process holds, by rank."""
         return [value]
 
-    def wait(self) -> None:
+    def barrier(self) -> None:
         """Until all are here."""
 
     def close(self) -> None:
         """Leave the others."""
 
 
-class Together(Alone):
+class DistributedProcesses(SingleProcess):
     """One of several processes, on this machine or on many."""
 
     def __init__(self, device: str = "auto", precision: str = "32") -> None:
@@ -101,7 +101,7 @@ class Together(Alone):
         """The backward pass; gradients are averaged over processes as they come."""
         self.fabric.backward(loss)
 
-    def gathering(self, module: nn.Module, last: bool) -> AbstractContextManager[Any]:
+    def accumulation(self, module: nn.Module, last: bool) -> AbstractContextManager[Any]:
         """Without exchange of gradients but in the last batch of a step."""
         return self.fabric.no_backward_sync(module, enabled=not last)  # type: ignore[arg-type]
 
@@ -119,7 +119,7 @@ class Together(Alone):
         torch.distributed.all_gather_object(found, value)
         return found
 
-    def wait(self) -> None:
+    def barrier(self) -> None:
         """Until all are here."""
         self.fabric.barrier()
 
@@ -135,11 +135,11 @@ class Together(Alone):
         gc.collect()
 
 
-def find_processes(device: str = "auto", precision: str = "32") -> Alone:
+def find_processes(device: str = "auto", precision: str = "32") -> SingleProcess:
     """This process and its peers: those of ``torchrun``, or nobody."""
     if "TORCHELASTIC_RUN_ID" in os.environ and int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        return Together(device, precision)
-    return Alone(device, precision)
+        return DistributedProcesses(device, precision)
+    return SingleProcess(device, precision)
 
 
 class _Autocast(nn.Module):

@@ -43,9 +43,9 @@ from bleugrad.training.checkpoints import (
     remove_unfinished,
 )
 from bleugrad.training.config import TrainConfig
-from bleugrad.training.processes import Alone, find_processes
+from bleugrad.training.processes import SingleProcess, find_processes
 from bleugrad.training.seeds import seed_step
-from bleugrad.training.trainer import Material, Trainer
+from bleugrad.training.trainer import Trainer, TrainingSetup
 from bleugrad.training.vocabularies import Vocabularies, split_fingerprint
 
 CHANGEABLE = {("optimizer", "epochs"), ("device",), ("threads",), ("tensorboard",)}
@@ -61,7 +61,7 @@ def train_run(
     overwrite: bool = False,
     study: str = "train",
     command: str = "",
-    processes: Alone | None = None,
+    processes: SingleProcess | None = None,
 ) -> dict[str, Any]:
     """Train, and fill a run directory; under ``torchrun``, as one of several processes.
 
@@ -84,28 +84,28 @@ def train_run(
     with _locked_by_first(directory, peers):
         checkpoint = find_checkpoint(config, directory, resume, overwrite, study)
         corpus = _prepare_in_turn(config, peers)
-        material = _gather_material(config, corpus, directory, checkpoint, initial, peers.world)
-        trainer = Trainer(material, peers)
+        setup = _build_setup(config, corpus, directory, checkpoint, initial, peers.world)
+        trainer = Trainer(setup, peers)
         if checkpoint is not None:
             trainer.restore(checkpoint, directory / FOLDER / LAST)
-        peers.wait()  # every rank checks before rank 0 writes
+        peers.barrier()  # every rank checks before rank 0 writes
         first = peers.is_first
         with _open_run(config, directory, checkpoint, overwrite, study, command) if first else nullcontext() as run:
             trainer.run = run
             if run is not None:
                 if checkpoint is not None:
                     run.say(f"resumed at step {trainer.position.step}")
-                material.vocabularies.write(directory)
+                setup.vocabularies.write(directory)
                 _describe(run, corpus, trainer, initial)
             summary = trainer.train()
     if processes is None:
-        del trainer, material  # they hold the group of processes, whose threads end with the last that does
+        del trainer, setup  # they hold the group of processes, whose threads end with the last that does
         peers.close()
     return summary
 
 
 @contextmanager
-def _locked_by_first(directory: Path, processes: Alone) -> Iterator[None]:
+def _locked_by_first(directory: Path, processes: SingleProcess) -> Iterator[None]:
     """Rank 0 holds the lock for all ranks; if it cannot, each of them says why."""
     with ExitStack() as held:
         problem = ""
@@ -158,26 +158,26 @@ def read_config(directory: Path) -> TrainConfig:
         raise FailureError(f"the settings of the run in {directory} cannot be read: {error}") from None
 
 
-def _prepare_in_turn(config: TrainConfig, processes: Alone) -> Corpus:
+def _prepare_in_turn(config: TrainConfig, processes: SingleProcess) -> Corpus:
     """The corpus; the first process goes first, so that only one downloads."""
     if not processes.is_first:
-        processes.wait()
+        processes.barrier()
     corpus = prepare(config.data)
     if processes.is_first:
-        processes.wait()
+        processes.barrier()
     if len(corpus.valid) == 0:
         raise FailureError(f"{corpus.name} has no validation text; without it the best weights cannot be told")
     return corpus
 
 
-def _gather_material(
+def _build_setup(
     config: TrainConfig,
     corpus: Corpus,
     directory: Path,
     checkpoint: Checkpoint | None,
     initial: Path | None,
     world: int,
-) -> Material:
+) -> TrainingSetup:
     """Model and data; weights of a checkpoint come later, together with the rest of its state."""
     if len(corpus.train) == 0:
         raise FailureError(f"no training pair of {corpus.name} passed the filters: there is no text to learn from")
@@ -200,7 +200,7 @@ def _gather_material(
         before = read_checkpoint(best)
         vocabularies.check_fit(before.state, initial, best)
         put_weights(model, before.weights, best)
-    return Material(
+    return TrainingSetup(
         config, model, vocabularies, corpus.train, corpus.valid, fingerprints, validate_first=initial is not None
     )
 
@@ -258,7 +258,7 @@ def _describe(run: Run, corpus: Corpus, trainer: Trainer, initial: Path | None) 
         f"{len(corpus.valid)} to validate on"
     )
     parameters = sum(parameter.numel() for parameter in trainer.parameters)
-    vocabularies, processes = trainer.material.vocabularies, trainer.processes
+    vocabularies, processes = trainer.setup.vocabularies, trainer.processes
     run.say(
         f"model: {parameters} parameters, vocabularies of {len(vocabularies.source)} and {len(vocabularies.target)} "
         f"tokens{f', weights of {initial}' if initial else ''}; objective {trainer.config.objective.name}, "

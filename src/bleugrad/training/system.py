@@ -12,7 +12,7 @@ from bleugrad.errors import FailureError
 from bleugrad.models.attention_lstm import AttentionLSTM
 from bleugrad.training.checkpoints import BEST, FOLDER, put_weights, read_checkpoint
 from bleugrad.training.config import TrainConfig
-from bleugrad.training.processes import Alone
+from bleugrad.training.processes import SingleProcess
 from bleugrad.training.run import read_config
 from bleugrad.training.translation import translate_ids
 from bleugrad.training.vocabularies import Vocabularies
@@ -40,7 +40,9 @@ class TranslationSystem:
         processes: where it computes.
     """
 
-    def __init__(self, model: AttentionLSTM, vocabularies: Vocabularies, config: TrainConfig, processes: Alone) -> None:
+    def __init__(
+        self, model: AttentionLSTM, vocabularies: Vocabularies, config: TrainConfig, processes: SingleProcess
+    ) -> None:
         self.model, self.vocabularies, self.config = model.to(processes.device).eval(), vocabularies, config
         self.processes = processes
 
@@ -101,4 +103,4 @@ def load(run: str | PathLike[str], device: str = "auto") -> TranslationSystem:
     with torch.random.fork_rng(devices=[]):  # the caller's random numbers are not ours to draw
         model = AttentionLSTM(config.model, len(vocabularies.source), len(vocabularies.target))
     put_weights(model, checkpoint.weights, path)
-    return TranslationSystem(model, vocabularies, config, Alone(device))
+    return TranslationSystem(model, vocabularies, config, SingleProcess(device))

@@ -32,7 +32,7 @@ from bleugrad.training.checkpoints import (
 )
 from bleugrad.training.config import TrainConfig
 from bleugrad.training.objectives import build_objective
-from bleugrad.training.processes import Alone
+from bleugrad.training.processes import SingleProcess
 from bleugrad.training.schedule import Schedule
 from bleugrad.training.scores import Scores, score
 from bleugrad.training.seeds import seed_step
@@ -42,7 +42,7 @@ from bleugrad.training.vocabularies import Vocabularies
 
 
 @dataclass(frozen=True)
-class Material:
+class TrainingSetup:
     """What is trained, and on what.
 
     Attributes:
@@ -67,13 +67,13 @@ class Material:
 class Trainer:
     """One process of a training run. Only the first has a ``run`` to write to."""
 
-    def __init__(self, material: Material, processes: Alone, run: Run | None = None) -> None:
-        config, vocabularies = material.config, material.vocabularies
-        self.material, self.config, self.processes, self.run = material, config, processes, run
-        self.model = material.model.to(processes.device)
-        train = encode_split(material.train, vocabularies.source, vocabularies.target)
+    def __init__(self, setup: TrainingSetup, processes: SingleProcess, run: Run | None = None) -> None:
+        config, vocabularies = setup.config, setup.vocabularies
+        self.setup, self.config, self.processes, self.run = setup, config, processes, run
+        self.model = setup.model.to(processes.device)
+        train = encode_split(setup.train, vocabularies.source, vocabularies.target)
         self.plan = BatchPlan(train, config.data.batch_by, config.data.batch_size * processes.world, config.seed)
-        self.valid_sources = vocabularies.source.encode_lines(material.valid.sources)
+        self.valid_sources = vocabularies.source.encode_lines(setup.valid.sources)
         starts = vocabularies.target.word_start()
         word_start = None if starts is None else torch.tensor(starts)
         objective = build_objective(self.model, config.objective, processes.group, word_start)
@@ -100,7 +100,7 @@ class Trainer:
         """Train to the end; returns the summary that is also saved."""
         if self.config.tensorboard and self.run is not None:
             self.board = Board(self.run.path, self.position.step)
-        if self.material.validate_first and not self.history:
+        if self.setup.validate_first and not self.history:
             self.validate(epoch=0)
         while self.position.epoch <= self.config.optimizer.epochs and not self.schedule.over(self.config.optimizer):
             before, began = self.position.done, time.monotonic()
@@ -147,7 +147,7 @@ class Trainer:
         total = 0.0
         for number, indices in enumerate(shard(window, processes.rank, processes.world)):
             batch = self.plan.collate(indices).to(processes.device)
-            with processes.gathering(self.objective, last=number == len(window) - 1):
+            with processes.accumulation(self.objective, last=number == len(window) - 1):
                 loss = self.objective(batch, self.own_probability()) * shares[number]
                 processes.backward(loss)
             total += loss.item()
@@ -205,8 +205,8 @@ class Trainer:
         """Scores of greedy translations of the validation text; every process has them."""
         model, settings = self.model, self.config.evaluation
         hypotheses = translate_ids(model, self.valid_sources, settings, self.processes)
-        texts = [self.material.vocabularies.target.decode(best[0].tokens) for best in hypotheses]
-        return score(texts, self.material.valid.references, settings.tokenize)
+        texts = [self.setup.vocabularies.target.decode(best[0].tokens) for best in hypotheses]
+        return score(texts, self.setup.valid.references, settings.tokenize)
 
     def record(self, kind: str, **values: Any) -> None:
         """One measurement, into metrics.jsonl and to TensorBoard; no times, so that a repeated run records the same."""
@@ -223,7 +223,7 @@ class Trainer:
                 "schedule": asdict(self.schedule),
                 "history": self.history,
                 "records_end": self.run.records.flush(),
-                **self.material.fingerprints,
+                **self.setup.fingerprints,
             }
             if name == BEST:
                 remove_evaluations(self.run.path)

@@ -10,7 +10,7 @@ from bleugrad.data.encoding import EncodedSplit
 from bleugrad.models.attention_lstm import AttentionLSTM
 from bleugrad.models.search import Hypothesis, beam, greedy
 from bleugrad.training.config import EvaluationConfig
-from bleugrad.training.processes import Alone
+from bleugrad.training.processes import SingleProcess
 
 NOTHING = Hypothesis([], 0.0, 0.0)
 
@@ -19,7 +19,7 @@ def translate_ids(
     model: AttentionLSTM,
     sources: Sequence[list[int]],
     config: EvaluationConfig,
-    processes: Alone,
+    processes: SingleProcess,
     *,
     width: int = 1,
     n_best: int = 1,

@@ -24,7 +24,7 @@ from bleugrad.training.config import TrainConfig
 
 BASE, LOGS = "base", "logs"
 EPOCHS = ("optimizer", "epochs")
-INDIFFERENT = (("device",), ("threads",), ("tensorboard",), ("record_every",), ("checkpoint_every",))
+MAY_DIFFER = (("device",), ("threads",), ("tensorboard",), ("record_every",), ("checkpoint_every",))
 """Settings in which a stage that is done may differ from what is asked for."""
 
 
@@ -157,7 +157,7 @@ class Protocol:
             return False
         saved, wanted = build(TrainConfig, read_toml(directory / CONFIG)), self.settings(stage)
         goes_on = stage.kind == "base" and wanted.optimizer.epochs > saved.optimizer.epochs and _is_alone(directory)
-        _check_same(saved, wanted, directory, (*INDIFFERENT, EPOCHS) if goes_on else INDIFFERENT)
+        _check_same(saved, wanted, directory, (*MAY_DIFFER, EPOCHS) if goes_on else MAY_DIFFER)
         return not goes_on and about["status"] == "finished" and (directory / SUMMARY).exists()
 
     def request(self, stage: PlannedStage) -> dict[str, Any]:
@@ -176,10 +176,10 @@ def _is_alone(base: Path) -> bool:
 
 
 def _check_same(
-    saved: TrainConfig, wanted: TrainConfig, directory: Path, indifferent: Sequence[tuple[str, ...]]
+    saved: TrainConfig, wanted: TrainConfig, directory: Path, may_differ: Sequence[tuple[str, ...]]
 ) -> None:
     for path, before, now in differences(saved, wanted):
-        if path not in indifferent:
+        if path not in may_differ:
             raise FailureError(
                 f"{directory} was made with {'.'.join(path)} = {before!r}, and {now!r} is asked for now; choose "
                 "another directory with --output, or begin again with --overwrite"

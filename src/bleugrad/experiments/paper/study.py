@@ -9,11 +9,11 @@ from bleugrad.configuration.writing import to_toml
 from bleugrad.data.corpus import Split
 from bleugrad.data.preparation import prepare
 from bleugrad.errors import FailureError
-from bleugrad.experiments.paper.carrying_out import Carrying, find_done
 from bleugrad.experiments.paper.config import ReproduceConfig
 from bleugrad.experiments.paper.plan import LOGS, PlannedStage, Protocol
 from bleugrad.experiments.paper.results import summarise
-from bleugrad.experiments.paper.screen import Screen
+from bleugrad.experiments.paper.scheduling.scheduler import Scheduler, find_done
+from bleugrad.experiments.paper.scheduling.screen import Screen
 from bleugrad.runs.directory import Run, continue_run, read_about, start_run
 from bleugrad.runs.lock import locked
 
@@ -38,7 +38,7 @@ def reproduce(
         test = _test_split(config)
         done = set() if overwrite else find_done(protocol)  # before anything is written: settings may not fit
         with _open_run(protocol, command, overwrite) as run:
-            _carry_out(protocol, done, jobs, run, test, show)
+            _run_stages(protocol, done, jobs, run, test, show)
 
 
 def _open_run(protocol: Protocol, command: str, overwrite: bool) -> Run:
@@ -54,7 +54,7 @@ def _open_run(protocol: Protocol, command: str, overwrite: bool) -> Run:
     return continue_run(path, config=config, command=command, seed=seed)
 
 
-def _carry_out(
+def _run_stages(
     protocol: Protocol, done: set[PlannedStage], jobs: int, run: Run, test: Split, show: Callable[[Run], None]
 ) -> None:
     seeds = protocol.config.run_seeds()
@@ -65,15 +65,15 @@ def _carry_out(
             run.summarise(summarise(protocol, complete, test))
 
     def after(stage: PlannedStage) -> None:
-        if _is_complete(protocol, carrying.done, stage.seed):
-            summarise_complete(carrying.done)
-            if carrying.waiting or carrying.running:
+        if _is_complete(protocol, scheduler.done, stage.seed):
+            summarise_complete(scheduler.done)
+            if scheduler.waiting or scheduler.running:
                 show(run)
 
     summarise_complete(done)
     with Screen() as screen:
-        carrying = Carrying(protocol, done, jobs, run, screen, after)
-        carrying.carry_out()
+        scheduler = Scheduler(protocol, done, jobs, run, screen, after)
+        scheduler.execute()
     show(run)
 
 

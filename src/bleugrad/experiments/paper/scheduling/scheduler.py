@@ -8,17 +8,17 @@ from typing import Any
 
 from bleugrad.errors import FailureError
 from bleugrad.experiments.paper.plan import PlannedStage, Protocol, count_kinds, read_scores, read_summary
-from bleugrad.experiments.paper.remaining import Durations, in_words, seconds_left
-from bleugrad.experiments.paper.screen import Screen
-from bleugrad.experiments.paper.workers import PATIENCE, Worker
+from bleugrad.experiments.paper.scheduling.processes import SHUTDOWN_SECONDS, Worker
+from bleugrad.experiments.paper.scheduling.remaining import Durations, in_words, seconds_left
+from bleugrad.experiments.paper.scheduling.screen import Screen
 from bleugrad.runs.directory import METRICS, Run
 from bleugrad.runs.records import read_records
 
-SECONDS_BETWEEN_LOOKS = 1.0
+POLL_SECONDS = 1.0
 
 
-class Carrying:
-    """The state of the work: ``carry_out`` is all there is to call.
+class Scheduler:
+    """The state of the work: ``execute`` is all there is to call.
 
     Args:
         protocol: the stages.
@@ -47,7 +47,7 @@ class Carrying:
         self.durations = Durations()
         self.replies: queue.Queue[tuple[Worker, dict[str, Any] | None]] = queue.Queue()
 
-    def carry_out(self) -> None:
+    def execute(self) -> None:
         """All that is left to do."""
         self._recall_durations()
         total = len(self.protocol.stages)
@@ -102,7 +102,7 @@ class Carrying:
         """Until a worker has something to say."""
         while True:
             try:
-                worker, reply = self.replies.get(timeout=SECONDS_BETWEEN_LOOKS)
+                worker, reply = self.replies.get(timeout=POLL_SECONDS)
             except queue.Empty:
                 self._show()
                 continue
@@ -160,11 +160,11 @@ class Carrying:
     def _interrupt(self) -> None:
         for worker in self.running:
             worker.interrupt()
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + SHUTDOWN_SECONDS
         waiting_for = set(self.running)
         while waiting_for and time.monotonic() < end:
             try:
-                worker, reply = self.replies.get(timeout=SECONDS_BETWEEN_LOOKS)
+                worker, reply = self.replies.get(timeout=POLL_SECONDS)
             except queue.Empty:
                 continue
             if reply is None:

@@ -7,7 +7,7 @@ import pytest
 
 from bleugrad.configuration.loading import build
 from bleugrad.errors import FailureError
-from bleugrad.experiments.paper import worker
+from bleugrad.experiments.paper.scheduling import worker
 from bleugrad.experiments.paper.config import ReproduceConfig
 from bleugrad.experiments.paper.plan import PlannedStage, Protocol
 from bleugrad.training import run, system
@@ -30,5 +30,5 @@ def test_every_stage_uses_the_device_of_the_settings(monkeypatch, device, kind):
     monkeypatch.setattr(run, "train_run", train_run)
     protocol = Protocol(build(ReproduceConfig, {"device": device}), Path("out"))
     request = json.loads(json.dumps(protocol.request(PlannedStage(kind, 1, "base"))))
-    assert worker._carry_out(request) == {"error": "enough"}
+    assert worker._execute(request) == {"error": "enough"}
     assert used == [device]

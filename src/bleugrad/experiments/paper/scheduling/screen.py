@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, TextIO
 
-from bleugrad.experiments.paper.remaining import in_words
+from bleugrad.experiments.paper.scheduling.remaining import in_words
 
 
 class Screen:

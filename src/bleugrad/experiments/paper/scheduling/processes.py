@@ -10,7 +10,7 @@ import sys
 import threading
 from typing import Any
 
-PATIENCE = 20.0
+SHUTDOWN_SECONDS = 20.0
 """Seconds a worker has to end after it was asked to."""
 
 
@@ -25,7 +25,7 @@ class Worker:
     def __init__(self, threads: int, replies: "queue.Queue[tuple[Worker, dict[str, Any] | None]]") -> None:
         environment = os.environ | ({"OMP_NUM_THREADS": str(threads)} if threads else {})
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "bleugrad.experiments.paper.worker"],
+            [sys.executable, "-m", "bleugrad.experiments.paper.scheduling.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -64,7 +64,7 @@ class Worker:
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
         try:
-            self._process.wait(PATIENCE)
+            self._process.wait(SHUTDOWN_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

@@ -32,7 +32,7 @@ def main() -> None:
     while True:
         request = requests.get()
         with _printing_to(Path(request["log"])):
-            reply = _carry_out(request)
+            reply = _execute(request)
         print(json.dumps(reply), file=replies)
 
 
@@ -56,7 +56,7 @@ def _printing_to(log: Path) -> Iterator[None]:
         sys.stderr.flush()
 
 
-def _carry_out(request: dict[str, Any]) -> dict[str, Any]:
+def _execute(request: dict[str, Any]) -> dict[str, Any]:
     wall, processor = time.monotonic(), time.process_time()
     try:
         _test(request) if request["kind"] == "test" else _train(request)
