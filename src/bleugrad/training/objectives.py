@@ -113,23 +113,22 @@ class CrossEntropy(Objective):
 
 
 class RowObjective(Objective):
-    """A loss of the distributions at each position, given what the decoder was fed.
+    """A loss of the distribution at each position.
 
-    DecoderOutput the reference, the decoder has a position for each of its tokens, EOS among them, and EOS counts as a word. A
-    word in the middle is part of ten n-grams of up to four words and EOS of four only, so the end weighs less, and the
-    true cost of not ending is more words still. ``end_positions`` evens that out: after EOS the decoder has as many
-    positions more, with PAD for certain, and so has the reference.
+    When the decoder is fed the reference, it has one position per token of the reference, EOS included.
 
-    An EOS before its place still is a match then, and costs nothing but the word it stands for, so outputs grow short.
-    With a random ``length`` EOS ends the sentence wherever it is likely, and what is left of the reference is lost; who
-    does not end in the right place has ``end_positions`` words more that match nothing.
+    * ``length = "given"``: EOS counts as a word. A word in the middle is part of ten n-grams of up to four words, but
+      EOS of four only, so the end of the sentence has a lower weight. ``end_positions`` adds as many positions after
+      EOS, with PAD for certain, to the decoder and to the reference, and so evens out the weights. An EOS before its
+      place costs one word only, so translations become short.
+    * ``length = "random"``: EOS ends the sentence wherever it is likely, and the rest of the reference is lost. A
+      sentence that does not end in time has ``end_positions`` more words, which match nothing.
 
-    Expected matches are linear in each row, and rise until every row is certain; a beam finds nothing beside it then.
-    With a ``sharpness`` above 1 the rows that are scored are more certain than the model, which need not become so. Its
-    cross-entropy is that of the model.
+    When the decoder is fed its own tokens, its length is random, and references have no EOS. ``end_positions`` adds
+    positions after its own EOS, which show the effect of a later end.
 
-    DecoderOutput its own tokens it has its own length: then the length is random, EOS ends the sentence, and no reference holds
-    it. What a later end would be worth shows at positions beyond the decoder's own EOS: ``end_positions`` of them.
+    Expected matches are linear in each row, so training makes every row certain, and beam search finds no alternatives.
+    With a ``sharpness`` above 1 the loss scores sharper rows, and the model itself can stay less certain.
     """
 
     def __init__(
@@ -143,7 +142,7 @@ class RowObjective(Objective):
         self.random_length = self.own_tokens or config.length == "random"
         eos_id = EOS if self.random_length else None
         self.expects = config.name in EXPECTED
-        self.in_one_pass = self.expects and not self.own_tokens and config.sharpness == 1
+        self.in_one_pass = self.expects and not self.own_tokens
         if self.expects:
             self.loss: nn.Module = ExpectedBLEULoss(
                 method=config.name,
@@ -151,6 +150,8 @@ class RowObjective(Objective):
                 smoothing=config.smoothing,
                 level=config.level,
                 eos_id=eos_id,
+                sharpness=config.sharpness,
+                end_positions=config.end_positions if self.random_length and not self.own_tokens else 0,
                 cross_entropy_weight=config.cross_entropy_weight if self.in_one_pass else 0.0,
                 process_group=group,
                 word_start=word_start,
@@ -162,21 +163,20 @@ class RowObjective(Objective):
         """The loss."""
         memory = self.model.encode(batch.source, batch.source_lengths)
         fed = self.feed(memory, batch.inputs(), self.config.feeding, own_probability)
-        logits = fed.logits if self.config.sharpness == 1 else self.config.sharpness * fed.logits
         if self.own_tokens:
             references = batch.labels if batch.references is None else batch.references
-            loss: Tensor = self.loss(logits, references=references, mask=fed.mask)
+            loss: Tensor = self.loss(fed.logits, references=references, mask=fed.mask)
+        elif self.random_length:
+            loss = self.loss(fed.logits, batch.labels, references=batch.references)
         else:
-            loss = self._of_reference_fed(logits, batch)
+            loss = self._of_given_length(fed.logits, batch)
         if not self.expects:
             loss = self.mean(loss, len(batch))
         return loss if self.in_one_pass else self.mixed(loss, fed, memory, batch)  # in one pass it is mixed already
 
-    def _of_reference_fed(self, logits: Tensor, batch: Batch) -> Tensor:
+    def _of_given_length(self, logits: Tensor, batch: Batch) -> Tensor:
         further = self.config.end_positions
-        references: Tensor | IdLists | None = batch.references
-        if not self.random_length:
-            references = _ended_references(batch, further)
+        references: Tensor | IdLists | None = _ended_references(batch, further)
         if not further:
             loss: Tensor = self.loss(logits, batch.labels, references=references)
             return loss
@@ -185,8 +185,9 @@ class RowObjective(Objective):
         position = torch.arange(labels.shape[1], device=labels.device)
         lengths = labelled.sum(1, keepdim=True)
         after = (lengths <= position) & (position < lengths + further)
-        logits = F.pad(logits, (0, 0, 0, further)).where(~after.unsqueeze(-1), _certain_row(logits))
-        if references is None and not self.random_length:
+        certain = _certain_row(logits) / self.config.sharpness
+        logits = F.pad(logits, (0, 0, 0, further)).where(~after.unsqueeze(-1), certain)
+        if references is None:
             references = labels.masked_fill(after, PAD)
         loss = self.loss(logits, labels, references=references, mask=labelled | after)
         return loss
