@@ -7,9 +7,9 @@ import pytest
 
 from bleugrad.configuration.loading import build
 from bleugrad.errors import FailureError
-from bleugrad.experiments.paper.scheduling import worker
 from bleugrad.experiments.paper.config import ReproduceConfig
 from bleugrad.experiments.paper.plan import PlannedStage, Protocol
+from bleugrad.experiments.paper.scheduling import worker
 from bleugrad.training import run, system
 
 

@@ -7,11 +7,11 @@ import torch.nn.functional as F
 import bleugrad
 from bleugrad.data.batches import BatchPlan
 from bleugrad.data.encoding import EncodedSplit
-from bleugrad.data.vocabulary import EOS, PAD
 from bleugrad.errors import UsageError
 from bleugrad.models.attention_lstm import AttentionLSTM
 from bleugrad.models.config import ModelConfig
 from bleugrad.models.feeding import feed
+from bleugrad.special_ids import EOS, PAD
 from bleugrad.training.config import OWN_TOKENS, ObjectiveConfig
 from bleugrad.training.objectives import build_objective
 

@@ -11,8 +11,8 @@ from torch import Tensor
 from bleugrad.models.attention_lstm import AttentionLSTM
 from bleugrad.models.draws import draw
 from bleugrad.models.noise import Noise
-from bleugrad.models.specials import BOS, EOS, PAD
 from bleugrad.models.state import DecoderState, Memory
+from bleugrad.special_ids import BOS, EOS, PAD
 
 Feeding = Literal["reference", "greedy", "sample", "mixture", "gumbel"]
 

@@ -30,6 +30,7 @@ from bleugrad.runs.records import RecordWriter, read_records
 
 CONFIG, ABOUT, LOG, METRICS = "config.toml", "run.json", "log.txt", "metrics.jsonl"
 SUMMARY, FIGURES, REPORT, TIMINGS = "summary.json", "figures", "report.html", "timings.jsonl"
+EVALUATIONS = "evaluations"
 STATUSES = ("running", "finished", "interrupted", "failed")
 FORM: dict[str, Form] = {
     "study": TEXT,
@@ -209,6 +210,11 @@ def read_run(path: Path) -> SavedRun:
         raise FailureError(f"the run in {path} is {about['status']} and has no {missing}: run it to its end") from None
     except UsageError as error:
         raise FailureError(f"the run in {path} cannot be read: {error}") from None
+
+
+def evaluation_file(run: Path, split: str, beam: int, kind: str) -> Path:
+    """The scores ("json") or translations ("txt") of a split."""
+    return run / EVALUATIONS / f"{split}.{'greedy' if beam == 1 else f'beam{beam}'}.{kind}"
 
 
 def _check_free(path: Path, overwrite: bool) -> None:

@@ -17,11 +17,11 @@ import torch
 from torch import Tensor, nn
 
 from bleugrad.errors import FailureError
+from bleugrad.runs.directory import EVALUATIONS
 from bleugrad.runs.files import write_bytes
 from bleugrad.training.state import check_state
 
 FOLDER, LAST, BEST = "checkpoints", "last.safetensors", "best.safetensors"
-EVALUATIONS = "evaluations"
 HEADER, VERSION = "bleugrad checkpoint", 2
 NO_CHECKSUM = "0" * 64
 

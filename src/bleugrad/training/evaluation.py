@@ -6,8 +6,8 @@ from typing import Any
 
 from bleugrad.data.corpus import Split
 from bleugrad.errors import FailureError
+from bleugrad.runs.directory import evaluation_file
 from bleugrad.runs.files import write_json, write_text
-from bleugrad.training.checkpoints import EVALUATIONS
 from bleugrad.training.scores import Scores, score
 from bleugrad.training.system import TranslationSystem
 
@@ -27,15 +27,13 @@ class Evaluation:
 
     def write(self, run: Path) -> tuple[Path, Path]:
         """Save translations, one a line, and scores into a run; returns both paths."""
-        folder = run / EVALUATIONS
-        name = f"{self.split}.{'greedy' if self.beam == 1 else f'beam{self.beam}'}"
-        texts, scores = folder / f"{name}.txt", folder / f"{name}.json"
+        texts, scores = (evaluation_file(run, self.split, self.beam, kind) for kind in ("txt", "json"))
         try:
-            folder.mkdir(exist_ok=True)
+            texts.parent.mkdir(exist_ok=True)
             write_text(texts, "".join(f"{line}\n" for line in self.hypotheses))
             write_json(scores, self.to_json())
         except OSError as error:
-            raise FailureError(f"cannot write to {folder}: {error.strerror}") from None
+            raise FailureError(f"cannot write to {texts.parent}: {error.strerror}") from None
         return texts, scores
 
 

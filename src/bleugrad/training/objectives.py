@@ -12,7 +12,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bleugrad.data.batches import IGNORED, Batch
-from bleugrad.data.vocabulary import EOS, PAD
 from bleugrad.losses.expected import ExpectedBLEULoss
 from bleugrad.losses.minimum_risk import MinimumRiskLoss
 from bleugrad.losses.reinforce import ReinforceLoss
@@ -22,6 +21,7 @@ from bleugrad.models.feeding import DecoderOutput, feed
 from bleugrad.models.state import Memory
 from bleugrad.pooling import Pool, ProcessPool
 from bleugrad.references.sequences import IdLists
+from bleugrad.special_ids import EOS, PAD
 from bleugrad.training.config import EXPECTED, OWN_TOKENS, ObjectiveConfig
 
 if TYPE_CHECKING:

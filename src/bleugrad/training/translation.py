@@ -8,7 +8,7 @@ import torch
 from bleugrad.data.batches import BatchPlan, shard
 from bleugrad.data.encoding import EncodedSplit
 from bleugrad.models.attention_lstm import AttentionLSTM
-from bleugrad.models.search import Hypothesis, beam, greedy
+from bleugrad.models.search.strategies import Hypothesis, beam, greedy
 from bleugrad.training.config import EvaluationConfig
 from bleugrad.training.processes import SingleProcess
 

@@ -18,7 +18,7 @@ from bleugrad.configuration.stage import differences
 from bleugrad.errors import FailureError
 from bleugrad.experiments.paper.branches import Branch
 from bleugrad.experiments.paper.config import ReproduceConfig
-from bleugrad.runs.directory import ABOUT, CONFIG, SUMMARY, read_about
+from bleugrad.runs.directory import ABOUT, CONFIG, SUMMARY, evaluation_file, read_about
 from bleugrad.runs.files import read_json
 from bleugrad.training.config import TrainConfig
 
@@ -149,7 +149,7 @@ class Protocol:
         """
         directory = self.directory(stage)
         if stage.kind == "test":
-            return all(evaluation(directory, beam).exists() for beam in (1, self.config.beam))
+            return all(evaluation_file(directory, "test", beam, "json").exists() for beam in (1, self.config.beam))
         about = read_about(directory) if directory.is_dir() else None
         if about is None:
             return False
@@ -186,14 +186,9 @@ def _check_same(
             )
 
 
-def evaluation(directory: Path, beam: int, kind: str = "json") -> Path:
-    """The file of scores ("json") or translations ("txt") of the test set."""
-    return directory / "evaluations" / f"test.{'greedy' if beam == 1 else f'beam{beam}'}.{kind}"
-
-
 def read_scores(directory: Path, beam: int) -> dict[str, Any]:
     """The scores of the test set."""
-    return _read_table(evaluation(directory, beam))
+    return _read_table(evaluation_file(directory, "test", beam, "json"))
 
 
 def read_summary(directory: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from statistics import mean, median, stdev
 from typing import Any
 
 from bleugrad.data.corpus import Split
-from bleugrad.experiments.paper.plan import BASE, PlannedStage, Protocol, evaluation, read_scores, read_summary
+from bleugrad.experiments.paper.plan import BASE, PlannedStage, Protocol, read_scores, read_summary
 from bleugrad.experiments.paper.statistics import (
     LEVEL,
     Bootstrap,
@@ -20,7 +20,7 @@ from bleugrad.experiments.paper.statistics import (
     paired_t,
     sentence_statistics,
 )
-from bleugrad.runs.directory import TIMINGS
+from bleugrad.runs.directory import TIMINGS, evaluation_file
 from bleugrad.runs.records import read_records
 
 SETTLED = 0.002
@@ -126,7 +126,7 @@ def _compare(
     statistics = {
         label: [
             sentence_statistics(
-                read_lines(evaluation(protocol.output / run["directory"], beam, "txt")),
+                read_lines(evaluation_file(protocol.output / run["directory"], "test", beam, "txt")),
                 test.references,
                 config.evaluation.tokenize,
             )
@@ -179,7 +179,7 @@ def choose_examples(protocol: Protocol, seed: int, labels: Sequence[str], test: 
     lines = {}
     for label in labels:
         stage = PlannedStage("test", seed, label)
-        lines[label] = read_lines(evaluation(protocol.directory(stage), 1, "txt"))
+        lines[label] = read_lines(evaluation_file(protocol.directory(stage), "test", 1, "txt"))
     different = [index for index in range(len(test)) if len({found[index] for found in lines.values()}) > 1]
     number = min(protocol.config.examples, len(different))
     return [

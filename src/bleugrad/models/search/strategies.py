@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from bleugrad.models.attention_lstm import AttentionLSTM
-from bleugrad.models.beams import Beams, extend
 from bleugrad.models.draws import draw
-from bleugrad.models.hypothesis import Hypothesis, Rules
-from bleugrad.models.specials import BOS, EOS
+from bleugrad.models.search.beams import Beams, extend
+from bleugrad.models.search.hypothesis import Hypothesis, Rules
 from bleugrad.models.state import Memory
+from bleugrad.special_ids import BOS, EOS
 
 __all__ = ["Hypothesis", "beam", "greedy", "sample"]
 

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bleugrad.models.specials import BOS, EOS, PAD, UNK
+from bleugrad.special_ids import BOS, EOS, PAD, UNK
 
 
 @dataclass(frozen=True)

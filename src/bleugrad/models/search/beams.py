@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from bleugrad.models.attention_lstm import AttentionLSTM
-from bleugrad.models.hypothesis import Hypothesis, Rules
-from bleugrad.models.largest import largest
-from bleugrad.models.specials import BOS, EOS, PAD
+from bleugrad.models.search.hypothesis import Hypothesis, Rules
+from bleugrad.models.search.largest import largest
 from bleugrad.models.state import DecoderState, Memory
+from bleugrad.special_ids import BOS, EOS, PAD
 
 
 @dataclass(frozen=True)
