@@ -202,7 +202,7 @@ def test_what_is_done_is_known_from_its_files(tmp_path):
 
 def test_a_stage_with_other_settings_is_not_taken_for_this_one(tmp_path):
     save(protocol(tmp_path), PlannedStage("base", 1, "base"), 0.3)
-    with pytest.raises(FailureError, match=r"was made with optimizer.epochs = 20, and 7 is asked for now"):
+    with pytest.raises(FailureError, match=r"was made with optimizer.epochs = 20, and 7 is requested now"):
         protocol(tmp_path, base={"epochs": 7}).is_done(PlannedStage("base", 1, "base"))
     assert protocol(tmp_path, threads=2).is_done(PlannedStage("base", 1, "base"))
 
@@ -212,10 +212,10 @@ def test_a_base_goes_on_for_more_epochs_until_something_was_tuned_from_it(tmp_pa
     save(plan, base, 0.3)
     longer = protocol(tmp_path, base={"epochs": 30})
     assert not longer.is_done(base)
-    with pytest.raises(FailureError, match=r"was made with optimizer.clip = 5.0, and 1.0 is asked for now"):
+    with pytest.raises(FailureError, match=r"was made with optimizer.clip = 5.0, and 1.0 is requested now"):
         protocol(tmp_path, base={"epochs": 30, "clip": 1.0}).is_done(base)
     save(plan, plan.tries(1, "ce")[0], 0.3)
-    with pytest.raises(FailureError, match=r"was made with optimizer.epochs = 20, and 30 is asked for now"):
+    with pytest.raises(FailureError, match=r"was made with optimizer.epochs = 20, and 30 is requested now"):
         longer.is_done(base)
 
 

@@ -168,7 +168,7 @@ def test_bad_sources_are_named(build):
     ids = torch.tensor([[4, 3]])
     with pytest.raises(ValueError, match=r"source is torch.float32 \(1, 2\); expected token ids"):
         model.encode(ids.float(), torch.tensor([2]))
-    with pytest.raises(ValueError, match=r"source_lengths is \(2,\); expected one length a sentence \(1,\)"):
+    with pytest.raises(ValueError, match=r"source_lengths is \(2,\); expected one length per sentence \(1,\)"):
         model.encode(ids, torch.tensor([2, 2]))
     for length in (0, 3):
         with pytest.raises(ValueError, match=f"source_lengths is from {length} to {length}; expected 1 to 2"):

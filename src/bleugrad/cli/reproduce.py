@@ -1,11 +1,10 @@
-"""``bleugrad reproduce``: the paper's translation experiment, from a corpus to tables and figures."""
+"""``bleugrad reproduce``: the paper's translation experiment."""
 
 import shlex
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from bleugrad.cli.command import Command, add_run_arguments
-from bleugrad.cli.options import given_options, option_words
+from bleugrad.cli.options import add_run_arguments, given_options, option_words
 from bleugrad.errors import UsageError
 from bleugrad.experiments.paper.branches import KNOWN
 from bleugrad.experiments.paper.config import ReproduceConfig
@@ -15,9 +14,13 @@ from bleugrad.runs.directory import CONFIG, REPORT, Run, read_run
 
 
 def configure(parser: ArgumentParser) -> None:
-    """A preset, how many stages at a time, and everything that can be set."""
-    parser.add_argument("--preset", metavar="NAME", help=f"settings to begin with: {', '.join(PRESETS)}")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="stages at a time (default: %(default)s)")
+    """A preset, branches, the number of parallel stages, and all settings."""
+    parser.add_argument(
+        "--preset", metavar="NAME", help=f"named settings, which options override: {', '.join(PRESETS)}"
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=1, metavar="N", help="number of parallel stages (default: %(default)s)"
+    )
     parser.add_argument(
         "--branches",
         metavar="NAME,NAME,...",
@@ -25,13 +28,13 @@ def configure(parser: ArgumentParser) -> None:
     )
     add_run_arguments(parser, ReproduceConfig, Path("runs", "reproduce"))
     parser.description = (
-        f"{COMMAND.summary[0].upper()}{COMMAND.summary[1:]}. Rerun the command to resume; a finished run redraws "
-        "its report. --overwrite starts from scratch."
+        f"{parser.description} Rerun the command to resume; a finished run redraws its report. --overwrite starts from "
+        "scratch."
     )
 
 
 def execute(arguments: Namespace) -> None:
-    """Carry out what is left, then show the results."""
+    """Run the protocol or resume it, and show the results."""
     if arguments.jobs < 1:
         raise UsageError(f"jobs is {arguments.jobs}; expected at least 1")
     require_extra("plots", "matplotlib", "the report")
@@ -59,19 +62,10 @@ def _settings_words(config: ReproduceConfig, output: Path) -> list[str]:
 
 
 def show(run: Run) -> None:
-    """The results so far: on the screen, and as a report."""
+    """Print the results so far, and write the report."""
     from bleugrad.reports.paper import write_report
     from bleugrad.reports.paper_texts import terminal_text
 
     write_report(run.path)
     run.say(f"\n{terminal_text(read_run(run.path).summary)}\n")
     run.say(f"report: {run.path / REPORT}")
-
-
-COMMAND = Command(
-    name="reproduce",
-    summary="rerun the paper's experiment: cross-entropy, then each objective from the same weights",
-    example="bleugrad reproduce --preset builtin --seeds 2 --jobs 2 --output runs/builtin",
-    configure=configure,
-    execute=execute,
-)

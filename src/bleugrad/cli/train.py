@@ -1,11 +1,10 @@
-"""``bleugrad train``: a translation model from a corpus."""
+"""``bleugrad train``: train a translation model on a corpus."""
 
 import shlex
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from pathlib import Path
 
-from bleugrad.cli.command import Command, add_run_arguments
-from bleugrad.cli.options import PREFIX, given_options, option_words
+from bleugrad.cli.options import PREFIX, add_run_arguments, given_options, option_words
 from bleugrad.configuration.loading import layered, read_toml
 from bleugrad.runs.directory import CONFIG
 from bleugrad.training.config import TrainConfig
@@ -13,15 +12,17 @@ from bleugrad.training.presets import PRESETS, Settings, preset
 
 
 def configure(parser: ArgumentParser) -> None:
-    """A preset, and everything that can be set."""
-    parser.add_argument("--preset", metavar="NAME", help=f"settings to begin with: {', '.join(PRESETS)}")
+    """A preset, and all settings."""
+    parser.add_argument(
+        "--preset", metavar="NAME", help=f"named settings, which options override: {', '.join(PRESETS)}"
+    )
     add_resume(parser)
-    add_objective(parser, "what to minimise: short for --objective-name")
+    add_objective(parser, "objective; short for --objective-name")
     add_run_arguments(parser, TrainConfig, Path("runs", "train"))
 
 
 def execute(arguments: Namespace) -> None:
-    """Train, or go on training."""
+    """Train, or resume."""
     before: Settings = preset(arguments.preset) if arguments.preset else {}
     config = chosen_settings(arguments, before, arguments.output)
     from bleugrad.training.run import train_run
@@ -36,14 +37,12 @@ def execute(arguments: Namespace) -> None:
 
 
 def add_resume(parser: ArgumentParser) -> None:
-    """The option to go on."""
-    parser.add_argument(
-        "--resume", action="store_true", help="go on where the run in that directory was broken off, if there is one"
-    )
+    """The option ``--resume``."""
+    parser.add_argument("--resume", action="store_true", help="resume the run in that directory, if there is one")
 
 
 def add_objective(parser: ArgumentParser, help: str) -> None:
-    """The objective's name, without its long prefix."""
+    """The option ``--objective``."""
     parser.add_argument("--objective", dest=f"{PREFIX}objective.name", default=SUPPRESS, metavar="NAME", help=help)
 
 
@@ -53,12 +52,3 @@ def chosen_settings(arguments: Namespace, before: Settings, output: Path) -> Tra
     if arguments.resume and not chosen and (output / CONFIG).exists():
         before = read_toml(output / CONFIG)
     return layered(TrainConfig, before, arguments.config, given_options(arguments))
-
-
-COMMAND = Command(
-    name="train",
-    summary="train a translation model on a corpus",
-    example="bleugrad train --preset tiny --output runs/tiny",
-    configure=configure,
-    execute=execute,
-)

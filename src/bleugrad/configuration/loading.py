@@ -1,4 +1,4 @@
-"""From a TOML file and overrides to a checked configuration; a key nobody knows is an error."""
+"""From a TOML file and overrides to a checked configuration; unknown keys are errors."""
 
 import difflib
 import sys
@@ -39,12 +39,12 @@ def layered(kind: type[StageT], before: Mapping[str, Any], file: Path | None, ov
 
 
 def read_toml(file: Path) -> dict[str, Any]:
-    """The file's values, or an error in words."""
+    """The values of a TOML file."""
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except UnicodeDecodeError:
         raise UsageError(f"{file} is not TOML: it is not UTF-8 text") from None
-    except (ValueError, RecursionError) as error:  # wrong TOML, a number of too many digits, too many brackets
+    except (ValueError, RecursionError) as error:  # also numbers with too many digits, and too many brackets
         raise UsageError(f"{file} is not TOML that can be read: {error}") from None
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror}") from None
@@ -80,7 +80,7 @@ def build(kind: type[StageT], values: Mapping[str, Any], path: str = "") -> Stag
 
 
 def suggestion(name: str, known: Mapping[str, Any], prefix: str = "") -> str:
-    """The nearest of the known names as a question, or all of them where none is near."""
+    """The most similar known name as a question, or all known names if none is similar."""
     near = difflib.get_close_matches(name, known, n=1)
     if near:
         return f"; did you mean {prefix + near[0]!r}?"
@@ -102,7 +102,7 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
 
 
 def merged(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested values with the overrides in place of what they name."""
+    """Nested values with the overrides applied."""
     result = dict(values)
     for name, value in overrides.items():
         inner = result.get(name)

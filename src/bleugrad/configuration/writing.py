@@ -1,4 +1,4 @@
-"""The resolved configuration as TOML, each setting with its meaning, readable by ``--config`` again."""
+"""The resolved configuration as TOML for ``--config``, each setting with its help text."""
 
 import json
 from typing import Any

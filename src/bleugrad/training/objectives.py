@@ -1,7 +1,7 @@
-"""Objectives by name: from a batch to the loss, whatever the decoder is fed, on one process or many.
+"""Objectives: from a batch to the loss, for every feeding of the decoder, on one process or several.
 
-The loss of each process is scaled so that gradients *averaged* over processes, as data parallel training does, are
-those of one process that holds the whole batch; the mean of the processes' values is its value.
+The loss of each process is scaled so that the mean over processes, of values and of gradients, equals that of one
+process with the whole batch. Data parallel training averages gradients.
 """
 
 import math
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
 CERTAIN = 50.0
-"""Half the distance between the logits of the one token and of all others at a position that is certain."""
+"""Logit of the token at a position that is certain; the logits of all others are the negative of it."""
 
 
 def build_objective(
@@ -37,13 +37,10 @@ def build_objective(
     group: Optional["ProcessGroup"] = None,
     word_start: Tensor | None = None,
 ) -> "Objective":
-    """The objective the settings name.
+    """The objective of the settings.
 
-    Args:
-        model: what is trained.
-        config: which objective, and what the decoder is fed.
-        group: the processes that share each batch, None for one.
-        word_start: (V,) bool, tokens that open a word, for ``units = "words"``; None where each token is a word.
+    ``group`` shares each batch. ``word_start`` (V,) marks tokens that open a word, for ``units = "words"``; None if
+    each token is a word.
     """
     if config.name == "ce":
         return CrossEntropy(model, config, group)
@@ -53,7 +50,7 @@ def build_objective(
 
 
 class Objective(nn.Module):
-    """A model together with what is minimised: ``objective(batch, own_probability)`` is the loss."""
+    """A model with its loss: ``objective(batch, own_probability)``."""
 
     def __init__(self, model: AttentionLSTM, config: ObjectiveConfig, group: Optional["ProcessGroup"]) -> None:
         super().__init__()
@@ -64,7 +61,7 @@ class Objective(nn.Module):
             self.pool, self.processes = ProcessPool(group), group.size()
 
     def feed(self, memory: Memory, inputs: Tensor, feeding: str, own_probability: float = 0.0) -> DecoderOutput:
-        """Logits of the decoder; fed its own tokens, it has some more positions than the longest reference."""
+        """Logits of the decoder; with its own tokens it has more positions than the longest reference."""
         config = self.config
         longest = inputs.shape[1]
         own = feeding in OWN_TOKENS
@@ -81,19 +78,19 @@ class Objective(nn.Module):
         )
 
     def mean(self, total: Tensor, number: Tensor | int) -> Tensor:
-        """This process's part of a mean over all: ``total / number`` with the number of all processes."""
+        """The part of this process of a mean over all processes: ``total`` divided by the sum of ``number``."""
         everyone = self.pool.sum(torch.as_tensor(number, device=total.device))
         return total * self.processes / everyone.clamp(min=1)
 
     def cross_entropy(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Mean over tokens, in float32 whatever the precision of the model."""
+        """Mean over tokens, in float32."""
         with torch.autocast(logits.device.type, enabled=False):
             rows = logits.flatten(0, 1).float()
             total = F.cross_entropy(rows, labels.flatten(), ignore_index=IGNORED, reduction="sum")
         return self.mean(total, (labels != IGNORED).sum())
 
     def mixed(self, loss: Tensor, fed: DecoderOutput | None, memory: Memory, batch: Batch) -> Tensor:
-        """The loss with its share of cross-entropy; that of the reference needs a pass of its own unless it was fed."""
+        """The loss plus weighted cross-entropy, which needs another decoder pass unless the reference was fed."""
         weight = self.config.cross_entropy_weight
         if weight == 0:
             return loss
@@ -103,7 +100,7 @@ class Objective(nn.Module):
 
 
 class CrossEntropy(Objective):
-    """Cross-entropy of the reference, fed the reference or, as in scheduled sampling, a mixture."""
+    """Cross-entropy of the reference, with the reference or a mixture (scheduled sampling) as decoder inputs."""
 
     def forward(self, batch: Batch, own_probability: float = 0.0) -> Tensor:
         """The loss."""
@@ -194,7 +191,7 @@ class RowObjective(Objective):
 
 
 class SampleObjective(Objective):
-    """REINFORCE or minimum risk of whole sequences that the decoder samples, each token fed back to it."""
+    """REINFORCE or minimum risk of whole sequences that the decoder samples."""
 
     def __init__(self, model: AttentionLSTM, config: ObjectiveConfig, group: Optional["ProcessGroup"]) -> None:
         super().__init__(model, config, group)
@@ -217,7 +214,7 @@ class SampleObjective(Objective):
         return self.mixed(self.mean(total, sentences), None, memory, batch)
 
     def _greedy(self, memory: Memory, batch: Batch) -> Tensor | None:
-        """The decoder's greedy output, where it is the baseline."""
+        """The decoder's greedy output, if it is the baseline."""
         if self.config.baseline != "greedy":
             return None
         with torch.no_grad():
@@ -226,7 +223,7 @@ class SampleObjective(Objective):
 
 
 def sampled_loss(config: ObjectiveConfig, eos_id: int | None) -> ReinforceLoss | MinimumRiskLoss | UnbiasedBLEULoss:
-    """The loss from samples that the settings name, summed over sentences."""
+    """The sampled loss of the settings, summed over sentences."""
     shared = {"max_order": config.max_order, "smoothing": config.smoothing, "eos_id": eos_id, "reduction": "sum"}
     if config.name == "reinforce":
         return ReinforceLoss(samples=config.samples, baseline=config.baseline, **shared)  # type: ignore[arg-type]
@@ -238,14 +235,14 @@ def sampled_loss(config: ObjectiveConfig, eos_id: int | None) -> ReinforceLoss |
 
 
 def _certain_row(logits: Tensor) -> Tensor:
-    """Logits of a position where the decoder writes PAD for certain, whatever their type."""
+    """Logits of a position where the decoder certainly writes PAD."""
     row = logits.new_full((logits.shape[-1],), -CERTAIN)
     row[PAD] = CERTAIN
     return row
 
 
 def _ended_references(batch: Batch, further: int) -> list[list[list[int]]] | None:
-    """The references with the end that labels have; None where the labels are the only reference."""
+    """The references with EOS and PAD at the end, as the labels; None if the labels are the only reference."""
     if batch.references is None:
         return None
     end = [EOS] + [PAD] * further

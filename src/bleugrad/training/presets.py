@@ -33,11 +33,11 @@ PRESETS: Mapping[str, Settings] = MappingProxyType(
 )
 
 TUNING: Settings = MappingProxyType({"optimizer": {"learning_rate": 1e-4, "epochs": 5, "early_stopping": 0}})
-"""Second phase of the paper's protocol, on top of the settings of the run it starts from."""
+"""Changes for the second phase of the paper's protocol."""
 
 
 def preset(name: str) -> Settings:
-    """The settings under a name.
+    """The settings of a preset.
 
     Example:
         >>> preset("tiny")["model"]

@@ -18,12 +18,12 @@ from bleugrad.training.translation import translate_ids
 from bleugrad.training.vocabularies import Vocabularies
 
 MOST_TOKENS = 1000
-"""Of a line to translate; what follows them is left out. No model was trained on longer ones."""
+"""Longer lines are cut off: no model was trained on them."""
 
 
 @dataclass(frozen=True)
 class Translation:
-    """A translation, its log-probability, and the score hypotheses are ranked by."""
+    """A translation, its log-probability, and its score for ranking."""
 
     text: str
     log_prob: float
@@ -31,14 +31,7 @@ class Translation:
 
 
 class TranslationSystem:
-    """A model with its vocabularies.
-
-    Args:
-        model: trained.
-        vocabularies: those it was trained with.
-        config: the settings of its run.
-        processes: where it computes.
-    """
+    """A trained model with its vocabularies, the settings of its run, and the processes that compute."""
 
     def __init__(
         self, model: AttentionLSTM, vocabularies: Vocabularies, config: TrainConfig, processes: SingleProcess
@@ -50,8 +43,7 @@ class TranslationSystem:
         """The best translation of each line.
 
         Args:
-            lines: text as the model was trained on: words between spaces. Words it does not know are read as unknown;
-                an empty line has the empty translation.
+            lines: text like the training text, with spaces between words. The translation of an empty line is empty.
             beam: width of the search; 1 is greedy.
         """
         return [best[0].text for best in self.search(lines, beam)]
@@ -66,7 +58,7 @@ class TranslationSystem:
             first: the number of the first line, for warnings.
         """
         if isinstance(lines, str):
-            raise TypeError("lines is text; expected a list of texts, one a sentence")
+            raise TypeError("lines is text; expected a list of texts, one per sentence")
         if beam < 1:
             raise ValueError(f"beam is {beam}; expected at least 1")
         if not 1 <= n_best <= beam:
@@ -90,17 +82,17 @@ def load(run: str | PathLike[str], device: str = "auto") -> TranslationSystem:
 
     Args:
         run: the directory.
-        device: "cpu", "cuda", or "auto" for a GPU where there is one.
+        device: "cpu", "cuda", or "auto" for a GPU if there is one.
     """
     directory = Path(run)
     config = read_config(directory)
     path = directory / FOLDER / BEST
     if not path.exists():
-        raise FailureError(f"the run in {directory} has no {BEST} yet: it was not trained for an epoch")
+        raise FailureError(f"the run in {directory} has no {BEST} yet: no epoch is finished")
     checkpoint = read_checkpoint(path)
     vocabularies = Vocabularies.read(directory)
     vocabularies.check_fit(checkpoint.state, directory, path)
-    with torch.random.fork_rng(devices=[]):  # the caller's random numbers are not ours to draw
+    with torch.random.fork_rng(devices=[]):  # the caller's random state stays the same
         model = AttentionLSTM(config.model, len(vocabularies.source), len(vocabularies.target))
     put_weights(model, checkpoint.weights, path)
     return TranslationSystem(model, vocabularies, config, SingleProcess(device))

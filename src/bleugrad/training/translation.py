@@ -1,4 +1,4 @@
-"""Translations of many sentences: batched by length, dealt out to the processes, and put back in order."""
+"""Translations of many sentences, in batches of similar length, shared between the processes."""
 
 import math
 from collections.abc import Sequence
@@ -27,12 +27,12 @@ def translate_ids(
     """The best hypotheses of each source, in order; every process gets all of them.
 
     Args:
-        model: in any mode; dropout does not act.
-        sources: ids without EOS; an empty one has the empty translation.
+        model: in any mode; dropout is off.
+        sources: ids without EOS; the translation of an empty source is empty.
         config: batch size, length limits and penalty.
-        processes: each translates its share, every sentence once.
+        processes: each translates its share.
         width: of the beam; 1 is greedy search.
-        n_best: hypotheses a sentence, at most ``width``.
+        n_best: hypotheses per sentence, at most ``width``.
     """
     nothing: list[list[int]] = [[] for _ in sources]
     plan = BatchPlan(EncodedSplit(list(sources), nothing, [[one] for one in nothing]))

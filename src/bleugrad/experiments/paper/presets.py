@@ -1,4 +1,4 @@
-"""Presets of the protocol: a corpus with the settings that go with it, under a name."""
+"""Presets of the protocol: named corpora with their settings."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -61,7 +61,7 @@ PRESETS: Mapping[str, Settings] = MappingProxyType(
 
 
 def preset(name: str) -> Settings:
-    """The settings under a name."""
+    """The settings of a preset."""
     if name not in PRESETS:
         raise UsageError(f"preset is {name!r}; expected one of {', '.join(PRESETS)}")
     return _e2e_nlg() if name == "e2e_nlg" else PRESETS[name]
@@ -86,9 +86,9 @@ def configured(
 
 
 def _e2e_nlg() -> Settings:
-    """Descriptions of restaurants: cross-entropy and a branch learn from pairs, others from all references at once.
+    """Descriptions of restaurants: two branches learn from pairs, the others from all references at once.
 
-    An input has eight references or so, and there are as many inputs fewer: smaller batches give enough steps.
+    An input has about eight references, so there are fewer inputs than pairs; smaller batches give enough steps.
     """
     places = [root / "e2e_nlg" for root in roots()]
     found = next((place for place in places if place.is_dir()), None)

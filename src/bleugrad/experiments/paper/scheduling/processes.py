@@ -1,4 +1,4 @@
-"""The other end of the workers: started when needed, told what to do, and ended with this process."""
+"""The workers as the scheduler sees them: started on demand, and ended with this process."""
 
 import contextlib
 import json
@@ -11,15 +11,13 @@ import threading
 from typing import Any
 
 SHUTDOWN_SECONDS = 20.0
-"""Seconds a worker has to end after it was asked to."""
+"""Time for a worker to end before it is killed."""
 
 
 class Worker:
-    """A process that carries out one stage at a time.
+    """A process that runs one stage at a time, with ``threads`` threads of torch (0: torch's default).
 
-    Args:
-        threads: of torch in it; 0 leaves it to torch.
-        replies: gets this worker and what it answers; None once it has ended.
+    ``replies`` gets this worker with each answer, and with None when the process has ended.
     """
 
     def __init__(self, threads: int, replies: "queue.Queue[tuple[Worker, dict[str, Any] | None]]") -> None:
@@ -31,7 +29,7 @@ class Worker:
             text=True,
             encoding="utf-8",
             env=environment,
-            start_new_session=True,  # an interrupt from the keyboard comes to us only, and we pass it on
+            start_new_session=True,  # Ctrl-C reaches the scheduler only, which passes it on
         )
         self._replies = replies
         threading.Thread(target=self._listen, daemon=True).start()
@@ -42,24 +40,24 @@ class Worker:
         return self._process.pid
 
     def send(self, request: dict[str, Any]) -> None:
-        """Have a stage carried out. That the process has ended meanwhile is heard in the replies."""
+        """Send a stage. If the process has ended, ``replies`` says so."""
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
 
     def end_in_words(self) -> str:
-        """How the process ended."""
+        """How the process ended, as text."""
         code = self._process.wait()
-        return f"its process was ended by signal {-code}" if code < 0 else f"its process ended with code {code}"
+        return f"its process was killed by signal {-code}" if code < 0 else f"its process ended with code {code}"
 
     def interrupt(self) -> None:
-        """Have it break off and say so in its run."""
+        """Interrupt the stage."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
 
     def close(self) -> None:
-        """End it."""
+        """End the process."""
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()

@@ -1,17 +1,16 @@
-"""What is going on, on one line that is written over; where that cannot be, nothing."""
+"""The status line of the scheduler, on a terminal only."""
 
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from types import TracebackType
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TextIO
 
 from bleugrad.experiments.paper.scheduling.remaining import in_words
 
 
-class Screen:
-    """The last line of a terminal."""
+class Screen(AbstractContextManager["Screen"]):
+    """The last line of a terminal, which is overwritten."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         stream = stream or sys.stderr
@@ -23,41 +22,36 @@ class Screen:
 
     @property
     def is_live(self) -> bool:
-        """Whether anything is shown."""
+        """Whether the output is a terminal."""
         return self._bar is not None
 
-    def show(self, done: int, total: int, at_work: Mapping[str, float], left: float | None) -> None:
-        """How many stages are done, which are at work and for how many seconds, and how many seconds are left."""
+    def show(self, done: int, total: int, running: Mapping[str, float], left: float | None) -> None:
+        """Show the number of finished stages, the seconds of each running stage, and the seconds left."""
         if self._bar is not None:
-            columns = shutil.get_terminal_size().columns  # a line that wraps could not be written over
-            self._bar.set_description_str(status_line(done, total, at_work, left)[: columns - 1])
+            columns = shutil.get_terminal_size().columns  # a wrapped line cannot be overwritten
+            self._bar.set_description_str(status_line(done, total, running, left)[: columns - 1])
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Take the line away while something else is printed."""
+        """Hide the line while something else is printed."""
         if self._bar is None:
             yield
             return
         with self._bar.external_write_mode(self._bar.fp):
             yield
 
-    def __enter__(self) -> "Screen":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._bar is not None:
             self._bar.close()
 
 
-def status_line(done: int, total: int, at_work: Mapping[str, float], left: float | None) -> str:
-    """The state in words.
+def status_line(done: int, total: int, running: Mapping[str, float], left: float | None) -> str:
+    """The progress as text.
 
     Example:
         >>> status_line(3, 20, {"seed-1/exact-lr1e-4": 65.0}, 600.0)
-        '3/20 stages done, about 10 min left; at work: seed-1/exact-lr1e-4 (65 s)'
+        '3/20 stages done, about 10 min left; running: seed-1/exact-lr1e-4 (65 s)'
     """
-    names = ", ".join(f"{name} ({in_words(seconds)})" for name, seconds in at_work.items())
+    names = ", ".join(f"{name} ({in_words(seconds)})" for name, seconds in running.items())
     time_left = "" if left is None else f", about {in_words(left)} left"
-    return f"{done}/{total} stages done{time_left}; at work: {names}"
+    return f"{done}/{total} stages done{time_left}; running: {names}"
