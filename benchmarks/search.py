@@ -26,8 +26,8 @@ from multi30k import Setting, add_data_option, load, train_shortly
 from timing import machine
 
 from bleugrad.data.batches import Batch
-from bleugrad.models.search import Hypothesis, beam
-from bleugrad.models.specials import BOS, EOS, PAD
+from bleugrad.models.search.strategies import Hypothesis, beam
+from bleugrad.special_ids import BOS, EOS, PAD
 
 WIDTH = 5
 

@@ -196,7 +196,9 @@ def measure(model: Translator, settings: Settings, tokenizer: Tokenizer, source:
         hidden = model(padded(source[chunk]), torch.cat([begin, target[:, :-1]], 1))
         options = {"mask": mask, "level": "sentence", "smoothing": SMOOTHING}
         token = bleugrad.expected_bleu(bleugrad.Projection(hidden, weight), references[chunk], **options)
-        word = bleugrad.expected_bleu(bleugrad.Projection(hidden, weight), references[chunk], word_start=starts, **options)
+        word = bleugrad.expected_bleu(
+            bleugrad.Projection(hidden, weight), references[chunk], word_start=starts, **options
+        )
         sampled = sampled_word_bleu(hidden @ weight.T, references[chunk], mask, starts, settings.samples)
         for name, values in (("token", token.value), ("word", word.value), ("sampled", sampled)):
             sentence[name] += values.tolist()
@@ -209,14 +211,18 @@ def measure(model: Translator, settings: Settings, tokenizer: Tokenizer, source:
     mask = torch.cat([nn.functional.pad(part, (0, width - part.shape[1])) for part in masks])
     options = {"mask": mask, "level": "corpus", "smoothing": 0.0}
     expected_token = bleugrad.expected_bleu(bleugrad.Projection(hidden, weight), references, **options).value.item()
-    expected_word = bleugrad.expected_bleu(bleugrad.Projection(hidden, weight), references, word_start=starts, **options).value.item()
+    expected_word = bleugrad.expected_bleu(
+        bleugrad.Projection(hidden, weight), references, word_start=starts, **options
+    ).value.item()
 
     decoded = list(itertools.chain(*(greedy(model, padded(source[i : i + 50]), 60) for i in range(0, len(source), 50))))
     outputs = tokenizer.decode_batch(decoded)
     again = encode(tokenizer, outputs)
     numbers: dict[str, int] = {}
     words, reference_words = word_numbers(outputs, numbers), word_numbers(texts, numbers)
-    sentence["greedy_word"] = bleugrad.bleu(words, reference_words, smoothing=SMOOTHING, level="sentence").value.tolist()
+    sentence["greedy_word"] = bleugrad.bleu(
+        words, reference_words, smoothing=SMOOTHING, level="sentence"
+    ).value.tolist()
     sentence["greedy_token"] = bleugrad.bleu(decoded, references, smoothing=SMOOTHING, level="sentence").value.tolist()
     scorer = sacrebleu.BLEU(tokenize="none", smooth_method="none", force=True)
     return {

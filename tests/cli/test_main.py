@@ -53,8 +53,8 @@ def test_help_shows_every_setting_with_its_default_and_an_example(capsys):
     assert stop.value.code == 0
     shown = " ".join(capsys.readouterr().out.split())
     for text in (
-        "--vocabulary INT words to choose from (default: 10000)",
-        "--orders INT [INT ...] draw BLEU-N for each of these N (default: 1 2 4)",
+        "--vocabulary INT size of the vocabulary (default: 10000)",
+        "--orders INT [INT ...] orders N of BLEU-N (default: 1 2 4)",
         "--method {bound,exact}",
         "--repeats-cases",
         "(default: runs/toy)",
@@ -131,7 +131,7 @@ def test_a_wrong_key_in_the_file_names_file_and_key(tmp_path, capsys):
         (["report", "absent"], "absent holds no run"),
         (["toy", *SMALL, "--output", "taken"], "taken is a file"),
         (["toy", *SMALL, "--output", "taken/run"], "cannot write the run to taken/run: Not a directory"),
-        (["data", "--corpus", "multi30k", "--directory", "~nouser"], "the home directory that ~ stands for is unknown"),
+        (["data", "--corpus", "multi30k", "--directory", "~nouser"], "the home directory of ~ is unknown"),
     ],
 )
 def test_a_failure_is_one_line_and_exit_code_1(words, message, capsys, tmp_path, monkeypatch):

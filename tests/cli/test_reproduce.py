@@ -20,14 +20,16 @@ STAGES = 2 * (1 + 1 + 2 * (2 + 1))
 
 @pytest.fixture(scope="module")
 def options(tmp_path_factory):
-    """Two seeds, two objectives, two learning rates, on a few dozen sentences."""
+    """Two seeds, two branches, two learning rates, on a few dozen sentences."""
     corpus = write_corpus(tmp_path_factory.mktemp("corpus"), train=96, valid=8, test=12)
+    mix = corpus / "mix.toml"
+    mix.write_text('[branches.mix.objective]\nname = "exact"\ncross_entropy_weight = 0.1\n')
     return [
         *["--data-corpus", "files", "--data-directory", str(corpus), "--data-min-count", "1", "--data-batch-size", "8"],
         *["--model-hidden", "8", "--model-embedding", "8", "--base-epochs", "14", "--base-learning-rate", "0.03"],
         *["--base-early-stopping", "0"],
         *["--tuning-epochs", "1", "--tuning-factors", "1", "10", "--tuning-learning-rate", "1e-3"],
-        *["--objectives", "ce", "mix=exact,cross_entropy_weight=0.1", "--seeds", "2", "--resamples", "100"],
+        *["--config", str(mix), "--branches", "ce,mix", "--seeds", "2", "--resamples", "100"],
         *["--device", "cpu", "--checkpoint-every", "2"],
     ]
 
@@ -62,7 +64,7 @@ def test_every_stage_is_a_run_of_its_own_with_a_log(finished):
 def test_the_log_tells_the_number_of_stages_the_time_left_and_the_results(finished):
     log = (finished / "log.txt").read_text()
     lines = log.splitlines()
-    assert lines[0] == f"stages: {STAGES} (base runs 2, tuning runs 8, tests 6); at a time: 2"
+    assert lines[0] == f"stages: {STAGES} (base runs 2, tuning runs 8, tests 6); in parallel: 2"
     assert lines[1].startswith(f"[ 1/{STAGES}] seed-")
     assert "base: valid BLEU" in lines[1]
     assert "left" in lines[1]
@@ -107,7 +109,7 @@ def test_what_is_done_is_not_done_again_and_a_lost_page_is_drawn_again(finished,
     times = {path: path.stat().st_mtime_ns for path in finished.glob("seed-*/*/run.json")}
     (finished / "report.html").unlink()
     assert main(["reproduce", *options, "--output", str(finished)]) == 0
-    assert f"done already: {STAGES}" in capsys.readouterr().out
+    assert f"already done: {STAGES}" in capsys.readouterr().out
     assert results(finished) == before
     assert {path: path.stat().st_mtime_ns for path in finished.glob("seed-*/*/run.json")} == times
     assert (finished / "report.html").exists()
@@ -126,7 +128,7 @@ def test_other_settings_in_the_same_directory_are_refused(finished, options, cap
     before = results(finished)
     assert main(["reproduce", *options, "--base-epochs", "7", "--output", str(finished)]) == 1
     assert results(finished) == before
-    assert "was made with optimizer.epochs = 14, and 7 is asked for now" in capsys.readouterr().err
+    assert "was made with optimizer.epochs = 14, and 7 is requested now" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -185,7 +187,7 @@ def test_overwriting_removes_every_stage(finished, options, tmp_path):
     [
         (["--jobs", "0"], 2, "jobs is 0; expected at least 1"),
         (["--preset", "none"], 2, "preset is 'none'; expected one of builtin"),
-        (["--objectives", "exacct"], 2, "objectives: 'exacct' is not known; did you mean 'exact'?"),
+        (["--branches", "ce,exacct"], 2, "branches: 'exacct' is not known; did you mean 'exact'?"),
         (["--data-corpus", "files", "--data-directory", "absent"], 2, "directory is 'absent', which is not a folder"),
     ],
 )
@@ -248,7 +250,7 @@ def test_killed_and_interrupted_it_ends_with_the_same_results(finished, options,
     os.kill(workers_of(process)[0], signal.SIGKILL)
     _, error = process.communicate(timeout=120)
     assert process.returncode == 1
-    assert "failed: its process was ended by signal 9; its log: " in error
+    assert "failed: its process was killed by signal 9; its log: " in error
 
     process = start(options, path)
     done = len(list(path.glob("seed-*/*/summary.json")))

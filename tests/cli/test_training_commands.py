@@ -179,13 +179,15 @@ def test_mistakes_are_one_line_and_leave_nothing(words, code, message, tmp_path,
 
 
 def test_settings_come_from_preset_then_file_then_options(tmp_path):
-    from bleugrad.training.presets import PRESETS, configured, preset
+    from bleugrad.configuration.loading import layered
+    from bleugrad.training.config import TrainConfig
+    from bleugrad.training.presets import PRESETS, preset
 
     (tmp_path / "file.toml").write_text("[model]\nhidden = 32\nembedding = 16\n")
-    config = configured(preset("tiny"), tmp_path / "file.toml", {"model": {"embedding": 8}})
+    config = layered(TrainConfig, preset("tiny"), tmp_path / "file.toml", {"model": {"embedding": 8}})
     assert (config.model.hidden, config.model.embedding, config.data.corpus) == (32, 8, "tatoeba_tiny")
     for name in PRESETS:
-        configured(preset(name), None, {})
+        layered(TrainConfig, preset(name), None, {})
 
 
 def test_resume_goes_on_with_the_settings_of_the_run(corpus, tmp_path, capsys):

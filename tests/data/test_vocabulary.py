@@ -7,8 +7,9 @@ import sys
 import pytest
 
 from bleugrad.data.bpe import BPEVocabulary
-from bleugrad.data.vocabulary import BOS, EOS, PAD, SPECIAL, UNK, WordVocabulary, read_vocabulary
+from bleugrad.data.vocabulary import WordVocabulary, read_vocabulary
 from bleugrad.errors import FailureError
+from bleugrad.special_ids import BOS, EOS, PAD, SPECIAL, UNK
 
 LINES = ["the lower cat", "the lowest cat is low", "the dog is slower than the cat", "größer als der hund"] * 5
 

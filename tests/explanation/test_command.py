@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from bleugrad.cli.explain import COMMAND
+from bleugrad.cli import explain as command
 from bleugrad.errors import FailureError, UsageError
 from bleugrad.explanation.explain import explain
 from tests.explanation.test_page import embedded
@@ -26,8 +26,8 @@ def files(tmp_path, rng):
 
 def run(*words):
     parser = ArgumentParser()
-    COMMAND.configure(parser)
-    COMMAND.execute(parser.parse_args(list(map(str, words))))
+    command.configure(parser)
+    command.execute(parser.parse_args(list(map(str, words))))
 
 
 def test_a_tensor_is_explained_as_text_and_page(files, capsys):

@@ -198,7 +198,7 @@ def test_a_training_pass_without_decoder_inputs_is_an_error_before_that_of_the_m
     loss, ids = BLEULoss(model, make_tokenizer()), torch.tensor([encode(LINES[0])])
     with pytest.raises(ValueError, match=r"data_collator=bleugrad\.hf\.BLEUCollator"):
         model(input_ids=ids, attention_mask=torch.ones_like(ids))
-    assert loss.watch.seen is None
+    assert loss.watch.inputs is None
 
 
 def test_bart_without_decoder_inputs_is_an_error_even_if_shapes_agree():

@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from bleugrad.errors import FailureError, UsageError
 from bleugrad.training import checkpoints
 from bleugrad.training.checkpoints import read_checkpoint
-from bleugrad.training.processes import Alone
+from bleugrad.training.processes import SingleProcess
 from bleugrad.training.run import train_run
 from tests.training.corpora import small_config, write_corpus
 
@@ -50,7 +50,7 @@ def test_a_run_holds_what_is_needed_to_use_it(finished):
 def test_an_unfinished_run_is_not_replaced_by_mistake(corpus, broken_off):
     before = contents(broken_off)
     with pytest.raises(
-        FailureError, match=r"is running, with a checkpoint; go on with --resume, replace it with --over"
+        FailureError, match=r"is running, with a checkpoint; resume it with --resume, replace it with --over"
     ):
         train_run(small_config(corpus), broken_off)
     assert contents(broken_off) == before
@@ -58,7 +58,7 @@ def test_an_unfinished_run_is_not_replaced_by_mistake(corpus, broken_off):
     assert read_checkpoint(broken_off / LAST).state["position"]["epoch"] == 2
 
 
-class SecondRank(Alone):
+class SecondRank(SingleProcess):
     """The second of two processes, whose first was told that the directory is in use."""
 
     rank, world = 1, 2
@@ -236,7 +236,7 @@ def test_weights_of_another_size_are_refused(corpus, finished, tmp_path):
 
 def test_a_gradient_that_is_not_finite_stops_the_run(corpus, tmp_path):
     with pytest.raises(FailureError, match=r"the gradient at step \d+ is not finite"):
-        train_run(small_config(corpus, optimizer__learning_rate=1e38, optimizer__clip=0), tmp_path)
+        train_run(small_config(corpus, optimizer__learning_rate=1e30, optimizer__clip=0), tmp_path)
 
 
 def test_early_stopping_ends_a_run_that_does_not_improve(corpus, tmp_path):

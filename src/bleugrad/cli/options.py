@@ -1,8 +1,8 @@
-"""Command-line options from the fields of a configuration: nothing is listed twice."""
+"""Command-line options, generated from the fields of a configuration."""
 
 import argparse
 from argparse import ArgumentParser, Namespace
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 from bleugrad.configuration.stage import Setting, Stage, check_value, settings, value_at, walk
@@ -11,7 +11,7 @@ PREFIX = "setting:"
 
 
 def add_options(parser: ArgumentParser, kind: type[Stage]) -> None:
-    """One option for each setting, those of an inner stage in a group of their own."""
+    """One option per setting; an inner stage is a group."""
     group = parser.add_argument_group("settings")
     for path, setting in walk(kind):
         if len(path) == 1:
@@ -21,6 +21,19 @@ def add_options(parser: ArgumentParser, kind: type[Stage]) -> None:
             group = parser.add_argument_group(inner.help)
             for path, setting in walk(inner.kind, (inner.name,)):
                 _add_option(group, path, setting)
+
+
+def add_run_arguments(
+    parser: ArgumentParser, config_type: type[Stage], output: Path | None, shown: str = "%(default)s"
+) -> None:
+    """The arguments of a command that writes a run: ``--config``, ``--output``, ``--overwrite`` and its settings.
+
+    ``output`` is the default directory, None if it depends on other arguments; ``shown`` is the default in the help.
+    """
+    parser.add_argument("--config", type=Path, metavar="FILE.toml", help="file with settings; options override it")
+    parser.add_argument("--output", type=Path, default=output, metavar="DIR", help=f"run directory (default: {shown})")
+    parser.add_argument("--overwrite", action="store_true", help="replace a finished run in that directory")
+    add_options(parser, config_type)
 
 
 def given_options(arguments: Namespace) -> dict[str, Any]:
@@ -38,7 +51,7 @@ def given_options(arguments: Namespace) -> dict[str, Any]:
 
 
 def check_plain_options(arguments: Namespace) -> None:
-    """Raise for a value that no type can hold, of the arguments that are no settings; settings check their own."""
+    """Check the values of arguments that are no settings; settings are checked elsewhere."""
     for key, value in vars(arguments).items():
         for item in value if isinstance(value, list) else [value]:
             if not key.startswith(PREFIX) and isinstance(item, int | float | str | PurePath):
@@ -46,7 +59,7 @@ def check_plain_options(arguments: Namespace) -> None:
 
 
 def option_words(config: Stage) -> list[str]:
-    """The options that make this configuration, those at their default left out."""
+    """The options that give this configuration, without those at their default."""
     words: list[str] = []
     for path, setting in walk(type(config)):
         value = value_at(config, path)
@@ -56,7 +69,7 @@ def option_words(config: Stage) -> list[str]:
             words.append(option_name(path) if value else option_name(path).replace("--", "--no-", 1))
         elif isinstance(value, tuple):
             words += [option_name(path), *map(str, value)]
-        elif str(value).startswith("-"):  # a word of its own would be taken for an option
+        elif str(value).startswith("-"):  # a separate word would be taken for an option
             words.append(f"{option_name(path)}={value}")
         else:
             words += [option_name(path), str(value)]
@@ -79,7 +92,7 @@ def _add_option(group: Any, path: tuple[str, ...], setting: Setting) -> None:
         shape = {"action": argparse.BooleanOptionalAction}
     elif setting.choices:
         shape = {"choices": setting.choices}
-    elif setting.is_several:
+    elif setting.is_tuple:
         shape["nargs"] = "+"
     group.add_argument(
         option_name(path),

@@ -1,10 +1,9 @@
-"""``bleugrad report``: draw a saved run again, without running anything."""
+"""``bleugrad report``: redraw the report of a saved run."""
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from pathlib import Path
 
-from bleugrad.cli.command import Command
 from bleugrad.errors import FailureError
 from bleugrad.extras import require_extra
 from bleugrad.runs.directory import REPORT, read_run
@@ -16,7 +15,7 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def execute(arguments: Namespace) -> None:
-    """Redraw the figures and the page from what the run saved."""
+    """Redraw the figures and the page."""
     study = read_run(arguments.directory).about["study"]
     require_extra("plots", "matplotlib", "drawing a report")
     _writer(study)(arguments.directory)
@@ -32,13 +31,4 @@ def _writer(study: str) -> Callable[[Path], None]:
         from bleugrad.reports.paper.page import write_report as write_paper_report
 
         return write_paper_report
-    raise FailureError(f"no report is known for the study {study!r}")
-
-
-COMMAND = Command(
-    name="report",
-    summary="draw the figures and the page of a finished run again",
-    example="bleugrad report runs/toy",
-    configure=configure,
-    execute=execute,
-)
+    raise FailureError(f"there is no report for the study {study!r}")

@@ -1,15 +1,15 @@
-"""A stage's settings: a frozen dataclass whose fields carry their help text and range, checked when it is made."""
+"""Settings of a stage: a frozen dataclass whose fields have a help text and a checked range."""
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from bleugrad.errors import UsageError
 
 LARGEST: dict[type, float] = {int: 2**31 - 1, float: 1e30}
-"""The largest size of a number whose option names no limit, so that 32 bits hold it and what is made of it."""
+"""The largest absolute value of an option without limits of its own; fits in 32 bits."""
 SMALLEST = 1e-30
 LARGEST_SEED = 2**63 - 1
 
@@ -17,27 +17,27 @@ LARGEST_SEED = 2**63 - 1
 def option(
     default: Any, help: str, *, minimum: float | None = None, above: float | None = None, maximum: float | None = None
 ) -> Any:
-    """A field with its default, what it means, and the range of its value (of each, for several).
+    """A field with its default, its help text and the range of its value (of each element, for a tuple).
 
-    Args:
-        default: the value if none is given.
-        help: one phrase, shown by ``--help`` and in reports.
-        minimum: the smallest value allowed; minus ``LARGEST`` by default.
-        above: the value must be greater than this.
-        maximum: the largest value allowed; ``LARGEST`` by default.
+    ``minimum`` and ``maximum`` are allowed themselves, and are plus and minus ``LARGEST`` by default; ``above`` is not.
     """
     limits = {"minimum": minimum, "above": above, "maximum": maximum}
     return dataclasses.field(default=default, metadata={"help": help, **limits})
 
 
 def stage(kind: "type[Stage]", help: str) -> Any:
-    """A field that is a stage of its own: a table of the TOML file, a prefix of the command line's options."""
+    """A field that is a stage itself: a table of the TOML file, a prefix of the command-line options."""
     return dataclasses.field(default_factory=kind, metadata={"help": help})
+
+
+def tables(default: Mapping[str, Any], help: str) -> Any:
+    """A field of free tables by name, which the stage itself checks; the command line has no options for them."""
+    return dataclasses.field(default_factory=lambda: dict(default), metadata={"help": help})
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Base of all settings. Types are int, float, str, bool, a Literal of strings, a tuple of numbers, or a Stage.
+    """Base of all settings. Types: int, float, str, bool, a Literal of strings, a tuple of numbers, a Stage, a dict.
 
     Example:
         >>> @dataclass(frozen=True)
@@ -56,11 +56,9 @@ class Stage:
 
 @dataclass(frozen=True)
 class RunStage(Stage):
-    """Base of the settings of a whole run: all its randomness comes from one seed."""
+    """Base of the settings of a whole run, which has one random seed."""
 
-    seed: int = option(
-        0, "of all randomness; several runs take this seed and those after it", minimum=0, maximum=LARGEST_SEED
-    )
+    seed: int = option(0, "random seed; later runs use seed + 1, seed + 2, ...", minimum=0, maximum=LARGEST_SEED)
 
 
 @dataclass(frozen=True)
@@ -73,12 +71,12 @@ class Setting:
 
     @property
     def help(self) -> str:
-        """What the setting means."""
+        """The help text."""
         return str(self.field.metadata["help"])
 
     @property
     def default(self) -> Any:
-        """The value if none is given."""
+        """The default value."""
         if self.field.default is not dataclasses.MISSING:
             return self.field.default
         assert self.field.default_factory is not dataclasses.MISSING
@@ -86,33 +84,42 @@ class Setting:
 
     @property
     def is_stage(self) -> bool:
-        """Whether the value is a stage of its own."""
+        """Whether the value is a stage itself."""
         return isinstance(self.kind, type) and issubclass(self.kind, Stage)
 
     @property
+    def is_tables(self) -> bool:
+        """Whether the value is a dict of tables."""
+        return get_origin(self.kind) is dict
+
+    @property
     def choices(self) -> tuple[str, ...]:
-        """The words allowed, or none if any value of the type is."""
+        """The allowed words of a Literal; empty for other types."""
         return get_args(self.kind) if get_origin(self.kind) is Literal else ()
 
     @property
     def item_kind(self) -> Any:
-        """The type of one value: that of the elements for a tuple."""
+        """The type of a value, or of the elements of a tuple."""
         if get_origin(self.kind) is tuple:
             return get_args(self.kind)[0]
         return str if self.choices else self.kind
 
     @property
-    def is_several(self) -> bool:
+    def is_tuple(self) -> bool:
         """Whether the value is a tuple."""
         return get_origin(self.kind) is tuple
 
     def checked(self, value: Any) -> Any:
-        """The value, converted where nothing is lost (int to float, list to tuple), or an error that names it."""
+        """The value, converted if that is lossless (int to float, list to tuple); an error names the setting."""
         if self.is_stage:
             if not isinstance(value, self.kind):
                 raise UsageError(f"{self.name} is {value!r}; expected a table of settings")
             return value
-        if not self.is_several:
+        if self.is_tables:
+            if not isinstance(value, Mapping) or not all(isinstance(table, Mapping) for table in value.values()):
+                raise UsageError(f"{self.name} is {value!r}; expected tables [{self.name}.NAME]")
+            return dict(value)
+        if not self.is_tuple:
             return self._checked_item(value)
         if not isinstance(value, list | tuple) or not value:
             raise UsageError(f"{self.name} is {value!r}; expected a list of at least one {_noun(self.item_kind)}")
@@ -135,14 +142,14 @@ class Setting:
 
 
 def check_value(name: str, value: Any, minimum: float | None = None, maximum: float | None = None) -> None:
-    """Raise for text that no file can hold, and for a number out of range; ``LARGEST`` is the range by default."""
+    """Raise for text that a file cannot hold and for numbers out of range; ``LARGEST`` is the default range."""
     if isinstance(value, str):
         if "\0" in value or value != value.encode(errors="ignore").decode():
             raise UsageError(f"{name} is {value!r}; expected UTF-8 text without NUL")
         return
     if type(value) not in LARGEST:
         return
-    if type(value) is int and value.bit_length() > 63:  # too long to convert, or even to show
+    if type(value) is int and value.bit_length() > 63:  # too long to print
         raise UsageError(f"{name} is a whole number of {value.bit_length()} bits; expected at most 63")
     if not math.isfinite(value):
         raise UsageError(f"{name} is {value}; expected a finite number")
@@ -161,17 +168,17 @@ def settings(kind: type[Stage]) -> list[Setting]:
 
 
 def walk(kind: type[Stage], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Setting]]:
-    """The settings of a stage and of the stages inside it, each with the names that lead to it."""
+    """The settings of a stage and of its inner stages, each with its path of names; without free tables."""
     for setting in settings(kind):
         here = (*path, setting.name)
         if setting.is_stage:
             yield from walk(setting.kind, here)
-        else:
+        elif not setting.is_tables:
             yield here, setting
 
 
 def value_at(config: Stage, path: tuple[str, ...]) -> Any:
-    """The value the names lead to."""
+    """The value at a path of names."""
     value: Any = config
     for name in path:
         value = getattr(value, name)
@@ -179,7 +186,7 @@ def value_at(config: Stage, path: tuple[str, ...]) -> Any:
 
 
 def differences(one: Stage, other: Stage) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
-    """The path of each setting in which two of a kind differ, with both values."""
+    """The path of each setting in which two configurations differ, with both values."""
     for path, _ in walk(type(one)):
         values = value_at(one, path), value_at(other, path)
         if values[0] != values[1]:

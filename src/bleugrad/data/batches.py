@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from bleugrad.data.encoding import EncodedSplit
-from bleugrad.data.vocabulary import BOS, EOS, PAD
+from bleugrad.special_ids import BOS, EOS, PAD
 
 IGNORED = -100
 """Label of padding."""

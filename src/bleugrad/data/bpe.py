@@ -5,8 +5,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from bleugrad.data.limits import MOST_WORD_CHARACTERS
-from bleugrad.data.vocabulary import SPECIAL, UNK, Vocabulary
+from bleugrad.data.vocabulary import Vocabulary
 from bleugrad.extras import require_extra
+from bleugrad.special_ids import SPECIAL, UNK
 
 SPACE_MARK = "▁"
 

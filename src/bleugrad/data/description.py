@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from bleugrad.data.config import DataConfig
 from bleugrad.data.corpus import Corpus, Split
 from bleugrad.data.encoding import build_vocabularies
-from bleugrad.data.vocabulary import UNK, Vocabulary
+from bleugrad.data.vocabulary import Vocabulary
+from bleugrad.special_ids import UNK
 
 HEADINGS = ("split", "pairs", "references", "tokens", "tokens per sentence", "longest", "unknown")
 

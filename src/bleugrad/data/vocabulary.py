@@ -5,8 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-PAD, UNK, BOS, EOS = 0, 1, 2, 3
-SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
+from bleugrad.special_ids import BOS, EOS, PAD, SPECIAL, UNK
 
 
 class Vocabulary(ABC):

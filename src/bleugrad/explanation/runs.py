@@ -11,8 +11,8 @@ from bleugrad.data.batches import BatchPlan
 from bleugrad.data.corpus import Split
 from bleugrad.data.encoding import encode_split
 from bleugrad.data.preparation import prepare
-from bleugrad.data.vocabulary import EOS
 from bleugrad.errors import UsageError
+from bleugrad.special_ids import EOS
 from bleugrad.training.checkpoints import BEST, FOLDER, LAST, Checkpoint, put_weights, read_checkpoint
 from bleugrad.training.config import ObjectiveConfig
 from bleugrad.training.system import TranslationSystem, load

@@ -18,7 +18,7 @@ _DETACH: weakref.WeakKeyDictionary[nn.Module, Any] = weakref.WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
-class Seen:
+class ForwardInputs:
     """One forward pass: the decoder's inputs, the references, whether rows are packed and whether logits were made."""
 
     decoder_inputs: Tensor | None
@@ -40,7 +40,7 @@ class ForwardWatch:
 
     def __init__(self, model: Any, fused: bool, decoder_inputs: bool = False) -> None:
         self.model = model
-        self.seen: Seen | None = None
+        self.inputs: ForwardInputs | None = None
         self.decoder_inputs = decoder_inputs
         self.head = _checked_head(model) if fused else None
         # the module that adds a bias to the logits is inside the model where that is wrapped, as by PEFT
@@ -70,17 +70,17 @@ class ForwardWatch:
         _DETACH[self.model] = weakref.finalize(self, _remove, first, second)
         return _DETACH[self.model]
 
-    def take(self) -> Seen:
+    def take(self) -> ForwardInputs:
         """The last forward pass. It can be taken once."""
         if not self.detach.alive:
             raise RuntimeError("a newer BLEULoss was made for the same model; use that one, or make this one last")
-        if self.seen is None:
+        if self.inputs is None:
             raise RuntimeError(
                 "BLEULoss was called without a forward pass of the model it was made for; expected the model that the "
                 "trainer runs, and one call after each forward pass"
             )
-        seen, self.seen = self.seen, None
-        return seen
+        inputs, self.inputs = self.inputs, None
+        return inputs
 
     def projection(self, dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
         """The weight and bias that turn hidden states into logits, in the type that autocast gave the hidden states."""
@@ -101,7 +101,7 @@ class ForwardWatch:
         if self.decoder_inputs and training and "input_ids" in kwargs and not fed:
             raise ValueError(NO_DECODER_INPUTS)
         skip = training and self.head is not None
-        self.seen = Seen(kwargs.get("decoder_input_ids"), references, _is_packed(kwargs), not skip)
+        self.inputs = ForwardInputs(kwargs.get("decoder_input_ids"), references, _is_packed(kwargs), not skip)
         if skip:
             self._bypass_head()
         return args, kwargs

@@ -11,7 +11,7 @@ from bleugrad.arguments import check_choice, check_nonnegative
 from bleugrad.hf import checks
 from bleugrad.hf.counting import IGNORED, mean_over_processes, predicted_labels, process_group
 from bleugrad.hf.criterion import WEIGHTINGS, BlendedParts
-from bleugrad.hf.forward import NO_DECODER_INPUTS, ForwardWatch, Seen
+from bleugrad.hf.forward import NO_DECODER_INPUTS, ForwardInputs, ForwardWatch
 from bleugrad.hf.vocabulary import EOS_ROLES, excluded_ids, length_eos, word_starts
 from bleugrad.outputs.rows import Projection
 from bleugrad.pooling import ProcessPool
@@ -143,18 +143,18 @@ class BLEULoss:
             num_items_in_batch: the trainer's count over the micro-batches and processes of the step. None means that
                 this micro-batch is the whole step.
         """
-        seen = self.watch.take()
+        inputs = self.watch.take()
         rows = outputs["logits"] if isinstance(outputs, dict) else outputs.logits
-        self._check_shapes(rows, labels, seen)
+        self._check_shapes(rows, labels, inputs)
         assert labels is not None
         labels = labels.to(rows.device)
         if self._first:
             self._first = False
-            self._check_first_batch(rows.detach(), labels, seen)
+            self._check_first_batch(rows.detach(), labels, inputs)
         target = predicted_labels(labels, self.causal)
         if self.causal:
             rows = rows[:, :-1]
-        parts = self._parts(rows, target, seen)
+        parts = self._parts(rows, target, inputs)
         return self._scaled(parts, target, num_items_in_batch)
 
     def measurements(self) -> dict[str, float]:
@@ -174,18 +174,18 @@ class BLEULoss:
             found["length_ratio"] = expected / length
         return found
 
-    def _parts(self, rows: Tensor, labels: Tensor, seen: Seen) -> Tensor:
+    def _parts(self, rows: Tensor, labels: Tensor, inputs: ForwardInputs) -> Tensor:
         group = process_group()
         self.criterion.pool = None if group is None else ProcessPool(group)
-        output = rows if seen.projected else Projection(rows, *self.watch.projection(rows.dtype))
-        parts: Tensor = self.criterion(output, labels, seen.references)
+        output = rows if inputs.projected else Projection(rows, *self.watch.projection(rows.dtype))
+        parts: Tensor = self.criterion(output, labels, inputs.references)
         if parts.requires_grad:
             self._measured = self.criterion.measured + (0 if self._measured is None else self._measured)
         return parts
 
-    def _check_first_batch(self, rows: Tensor, labels: Tensor, seen: Seen) -> None:
+    def _check_first_batch(self, rows: Tensor, labels: Tensor, inputs: ForwardInputs) -> None:
         logits, some = checks.sampled(rows, labels)
-        if not seen.projected:
+        if not inputs.projected:
             weight, bias = self.watch.projection(rows.dtype)
             logits = torch.nn.functional.linear(logits, weight.detach(), bias)
         target = predicted_labels(labels, self.causal)
@@ -227,7 +227,7 @@ class BLEULoss:
             bleu = bleu * own
         return torch.add(self.bleu_weight * bleu, nll, alpha=1 - self.bleu_weight)
 
-    def _check_shapes(self, rows: Tensor, labels: Tensor | None, seen: Seen) -> None:
+    def _check_shapes(self, rows: Tensor, labels: Tensor | None, inputs: ForwardInputs) -> None:
         if labels is None:
             raise ValueError("labels is None; expected a batch with labels, -100 where nothing is learnt")
         if rows.dim() != 3 or rows.shape[:2] != labels.shape:
@@ -235,12 +235,12 @@ class BLEULoss:
                 f"logits have shape {tuple(rows.shape)} and labels {tuple(labels.shape)}; expected a row of logits for "
                 "each label. Was the batch made without decoder_input_ids? bleugrad.hf.BLEUCollator makes them"
             )
-        if seen.packed:
+        if inputs.packed:
             raise ValueError(
                 "a row of the batch holds several sequences; expected no packing, and no padding-free batches"
             )
         if self.check_decoder_inputs:
-            _check_decoder_inputs(seen.decoder_inputs, labels)
+            _check_decoder_inputs(inputs.decoder_inputs, labels)
 
 
 def _check_decoder_inputs(inputs: Tensor | None, labels: Tensor) -> None:

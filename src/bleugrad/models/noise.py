@@ -1,4 +1,4 @@
-"""Dropout of the decoder, drawn once for all steps, so that two passes over the same steps drop the same units."""
+"""Dropout of the decoder, drawn once for all steps, so that two passes drop the same units."""
 
 from dataclasses import dataclass
 
@@ -8,11 +8,9 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class StepNoise:
-    """Factors of one step: 0, or the inverse of the probability to be kept; None where nothing is dropped.
+    """Factors of one step, 0 or 1 / (1 - dropout): (B, E) of tokens, (layers, B, H) of layers; None for no dropout.
 
-    Attributes:
-        tokens: (B, E), of the embedded tokens.
-        layers: (layers, B, H), of what each layer passes up; the last is that of the attentional vector.
+    The last layer is the attentional vector.
     """
 
     tokens: Tensor | None = None
@@ -28,7 +26,7 @@ class Noise:
 
     @classmethod
     def draw(cls, dropout: float, steps: int, rows: int, width: int, layers: int, hidden: int, like: Tensor) -> "Noise":
-        """Noise on the device and in the type of ``like``; none where ``dropout`` is 0."""
+        """Noise with the device and dtype of ``like``; none if ``dropout`` is 0."""
         if dropout == 0:
             return cls()
         kept = 1 - dropout
@@ -39,7 +37,7 @@ class Noise:
         return cls(*draws)
 
     def at(self, step: int) -> StepNoise:
-        """That of a step."""
+        """The noise of one step."""
         if self.tokens is None or self.layers is None:
             return StepNoise()
         return StepNoise(self.tokens[step], self.layers[step])

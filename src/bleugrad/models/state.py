@@ -1,4 +1,4 @@
-"""What the decoder reads and carries: the encoded sources, and its own state from step to step."""
+"""Memory and state of the decoder: the encoded sources, and what one step passes to the next."""
 
 from dataclasses import dataclass
 
@@ -7,12 +7,9 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class DecoderState:
-    """State of a decoder before a step, of B rows; the rows of a sentence's hypotheses stand side by side.
+    """State of B rows before a step, with the hypotheses of a sentence side by side.
 
-    Attributes:
-        hidden: (layers, B, H), what each LSTM layer put out.
-        cell: (layers, B, H).
-        attentional: (B, H), the attentional vector of the step before, which is fed back.
+    Outputs and cells of the LSTM layers (layers, B, H), and the previous attentional vector (B, H).
     """
 
     hidden: Tensor
@@ -20,7 +17,7 @@ class DecoderState:
     attentional: Tensor
 
     def select(self, rows: Tensor) -> "DecoderState":
-        """The state with row ``rows[i]`` at i; a row may be taken several times or not at all."""
+        """The state with row ``rows[i]`` at i."""
         return DecoderState(
             self.hidden.index_select(1, rows), self.cell.index_select(1, rows), self.attentional.index_select(0, rows)
         )
@@ -40,8 +37,8 @@ class Memory:
 
     Attributes:
         keys: (B, S, H), compared with the decoder's hidden state.
-        values: (B, S, H), what each position adds to the attentional vector before its nonlinearity.
-        bias: (B, 1, S), added to the scores of attention: 0 at tokens, the lowest finite number at padding.
+        values: (B, S, H), the part of each position in the attentional vector before its nonlinearity.
+        bias: (B, 1, S), added to the attention scores: 0 at tokens, the lowest finite number at padding.
         state: of the decoder before its first step.
     """
 
@@ -60,7 +57,7 @@ class Memory:
         return self.bias[:, 0] == 0
 
     def state_of(self, rows: int) -> DecoderState:
-        """The state before the first step of ``rows`` rows, a multiple of the number of sentences."""
+        """The initial state of ``rows`` rows, a multiple of the number of sentences."""
         if rows == len(self):
             return self.state
         if len(self) == 0 or rows % len(self):

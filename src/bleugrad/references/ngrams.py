@@ -65,11 +65,11 @@ def largest_counts(numbers: Tensor, counted: Tensor, size: int) -> Tensor:
 
     Pairs of number and reference are numbered in turn, so that memory is O(K R + size) a row, not K times the size.
     """
-    several = numbers.shape[-2]
-    if several == 1:
+    number = numbers.shape[-2]
+    if number == 1:
         return count_numbers(numbers.squeeze(-2), counted.squeeze(-2), size)
-    reference = torch.arange(several, device=numbers.device)[:, None]
-    pairs = dense_ranks((numbers * several + reference).flatten(-2))
+    reference = torch.arange(number, device=numbers.device)[:, None]
+    pairs = dense_ranks((numbers * number + reference).flatten(-2))
     of_pair = count_numbers(pairs, counted.flatten(-2), pairs.shape[-1])
     largest = numbers.new_zeros(*numbers.shape[:-2], size)
     return largest.scatter_reduce(-1, numbers.flatten(-2), of_pair.gather(-1, pairs), "amax")
@@ -80,15 +80,15 @@ def reference_patterns(references: References, max_order: int, spans: Tensor | N
 
     The references of a sentence are laid end to end on L = K * R columns. O(N L log L) time.
     """
-    batch, several, width = references.ids.shape
-    columns = several * width
+    batch, number, width = references.ids.shape
+    columns = number * width
     ids = references.ids.reshape(batch, columns)
     position = torch.arange(width, device=ids.device)
     orders = torch.arange(1, max_order + 1, device=ids.device)
     fits = position + orders[:, None, None] <= references.lengths[:, None, :, None]
     numbers = torch.stack(ngram_numbers(ids, max_order), 1)
     return Patterns(
-        clips=_clip_at_first(numbers.view(batch, max_order, several, width), fits),
+        clips=_clip_at_first(numbers.view(batch, max_order, number, width), fits),
         overlaps=_self_overlaps(ids, max_order),
         spans=spans,
     )

@@ -19,7 +19,7 @@ class References:
     lengths: Tensor
 
     @property
-    def several(self) -> bool:
+    def has_multiple(self) -> bool:
         """Whether any sentence has more than one reference (while torch.compile traces: whether K > 1)."""
         if self.ids.shape[1] == 1 or torch.compiler.is_compiling():
             return self.ids.shape[1] > 1

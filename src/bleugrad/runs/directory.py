@@ -1,23 +1,22 @@
 """The run directory: written while a study runs, read by its report.
 
 config.toml     the resolved settings, for ``--config``
-run.json        study, status, command, seed, versions, times; seconds are those of all its processes, one after another
-log.txt         what was printed
+run.json        study, status, command, seed, versions, times; seconds add up over resumes
+log.txt         the printed output
 metrics.jsonl   every measurement, one JSON record per line; the same in every run of the same command
 timings.jsonl   how long parts of a training run took, one JSON record per line
-summary.json    what the measurements come to
+summary.json    the results
 figures/        PNG and SVG
-report.html     all of it on one page
+report.html     the results on one page
 """
 
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from bleugrad.configuration.loading import read_toml
@@ -30,6 +29,7 @@ from bleugrad.runs.records import RecordWriter, read_records
 
 CONFIG, ABOUT, LOG, METRICS = "config.toml", "run.json", "log.txt", "metrics.jsonl"
 SUMMARY, FIGURES, REPORT, TIMINGS = "summary.json", "figures", "report.html", "timings.jsonl"
+EVALUATIONS = "evaluations"
 STATUSES = ("running", "finished", "interrupted", "failed")
 FORM: dict[str, Form] = {
     "study": TEXT,
@@ -48,8 +48,8 @@ FORM: dict[str, Form] = {
 
 
 @dataclass
-class Run:
-    """A run being written, as a context: it ends ``finished``, ``interrupted`` or ``failed``, and says so on disk."""
+class Run(AbstractContextManager["Run"]):
+    """A context that writes a run; at its end run.json says ``finished``, ``interrupted`` or ``failed``."""
 
     path: Path
     about: dict[str, Any]
@@ -61,12 +61,12 @@ class Run:
         self.records.write(values)
 
     def record_time(self, **values: Any) -> None:
-        """Append how long something took to timings.jsonl."""
+        """Append a duration to timings.jsonl."""
         with closing(RecordWriter(self.path / TIMINGS)) as timings:
             timings.write(values)
 
     def summarise(self, summary: Mapping[str, Any]) -> None:
-        """Write what the measurements come to."""
+        """Write the results."""
         write_json(self.path / SUMMARY, summary)
 
     def say(self, text: str) -> None:
@@ -75,23 +75,18 @@ class Run:
         with (self.path / LOG).open("a", encoding="utf-8") as log:
             log.write(text + "\n")
 
-    def __enter__(self) -> "Run":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: Any) -> None:
         self.records.close()
         self.about["seconds"] = round(self.about.get("seconds", 0) + time.monotonic() - self.began, 1)
         try:
-            _write_end(self.path, self.about, error)
+            _write_end(self.path, self.about, raised[1])
         except KeyboardInterrupt as late:
             _write_end(self.path, self.about, late)
             raise
 
 
 def _write_end(path: Path, about: dict[str, Any], error: BaseException | None) -> None:
-    """Say on disk how a run ended; what went wrong first is not hidden by a disk that refuses this."""
+    """Write how a run ended. An error of the disk here does not hide the first error."""
     if error is None:
         write_json(path / ABOUT, about | {"status": "finished"})
         return
@@ -102,7 +97,7 @@ def _write_end(path: Path, about: dict[str, Any], error: BaseException | None) -
 
 @contextmanager
 def _opening(path: Path, about: dict[str, Any]) -> Iterator[None]:
-    """Write the status "running" first, so that the directory is known as a run, and another one if this fails."""
+    """Write the status "running" first, so that the directory is known as a run, and "failed" after an error."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         write_json(path / ABOUT, about)
@@ -115,18 +110,10 @@ def _opening(path: Path, about: dict[str, Any]) -> Iterator[None]:
 
 
 def start_run(path: Path, *, study: str, config: str, seed: int, command: str, overwrite: bool = False) -> Run:
-    """Make the directory ready and write how the run is made.
+    """Prepare the directory and write how the run is made.
 
-    An unfinished run is replaced; a finished one only if told to, and a directory of anything else never. Of what is
-    there, only files that a run writes are removed.
-
-    Args:
-        path: the directory, made if it does not exist.
-        study: which report the run belongs to.
-        config: the resolved settings as TOML.
-        seed: of the run.
-        command: the line that repeats it.
-        overwrite: replace a finished run.
+    An unfinished run is replaced, a finished one only with ``overwrite``, and a directory of anything else never. Only
+    files that a run writes are removed. ``config`` is TOML, ``study`` names the report, ``command`` repeats the run.
     """
     _check_free(path, overwrite)
     about = {
@@ -147,15 +134,9 @@ def start_run(path: Path, *, study: str, config: str, seed: int, command: str, o
 def continue_run(
     path: Path, *, config: str, records_end: int | None = None, command: str | None = None, seed: int | None = None
 ) -> Run:
-    """Resume a run that was interrupted.
+    """Resume an interrupted run; ``command`` and ``seed`` replace those in run.json.
 
-    Args:
-        path: its directory.
-        config: the resolved settings as TOML.
-        records_end: size of metrics.jsonl at the checkpoint, whose later records will be recorded again; by default all
-            records are kept.
-        command: replaces the command in run.json, if given.
-        seed: likewise.
+    Records after ``records_end``, the size of metrics.jsonl at the checkpoint, are removed: they will be written again.
     """
     about = read_about(path)
     if about is None:
@@ -197,7 +178,7 @@ class SavedRun:
 
 
 def read_run(path: Path) -> SavedRun:
-    """A run with its measurements; one that has no summary yet is an error in words."""
+    """A saved run; one without a summary is an error."""
     about = read_about(path)
     if about is None:
         raise FailureError(f"{path} holds no run: there is no {ABOUT} in it")
@@ -209,6 +190,11 @@ def read_run(path: Path) -> SavedRun:
         raise FailureError(f"the run in {path} is {about['status']} and has no {missing}: run it to its end") from None
     except UsageError as error:
         raise FailureError(f"the run in {path} cannot be read: {error}") from None
+
+
+def evaluation_file(run: Path, split: str, beam: int, kind: str) -> Path:
+    """The scores ("json") or translations ("txt") of a split."""
+    return run / EVALUATIONS / f"{split}.{'greedy' if beam == 1 else f'beam{beam}'}.{kind}"
 
 
 def _check_free(path: Path, overwrite: bool) -> None:
@@ -226,12 +212,12 @@ def _check_free(path: Path, overwrite: bool) -> None:
 
 
 def _foreign(path: Path) -> Iterator[Path]:
-    """What is in a directory, except the lock and a file that a killed process had begun to write before any other."""
+    """The entries of a directory, without the lock and an unfinished first file of a killed process."""
     return (entry for entry in path.iterdir() if entry.name != LOCK and not entry.name.startswith(f".{ABOUT}."))
 
 
 def read_about(path: Path) -> dict[str, Any] | None:
-    """How the run was made and what became of it; None where there is no run."""
+    """The content of run.json; None if there is none."""
     try:
         about = read_json(path / ABOUT)
     except FileNotFoundError:

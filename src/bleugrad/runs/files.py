@@ -1,4 +1,4 @@
-"""Files that are whole or absent: a reader never meets one half written, also after a power failure."""
+"""Atomic writes: a file is complete or absent, also after a power failure."""
 
 import contextlib
 import json
@@ -11,7 +11,7 @@ from bleugrad.errors import FailureError
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write beside the target, rename over it, and have both the file and its name on the disk."""
+    """Write a temporary file, sync it, rename it over the target, and sync the directory."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -28,17 +28,17 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def write_text(path: Path, content: str) -> None:
-    """Write UTF-8 text, whole or not at all."""
+    """Write UTF-8 text atomically."""
     write_bytes(path, content.encode("utf-8"))
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write JSON, whole or not at all. NaN and infinities are errors: JSON has none."""
+    """Write JSON atomically. NaN and infinities are errors: JSON has none."""
     write_text(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
 
 
 def read_json(path: Path) -> Any:
-    """The value in a file, or an error that names the file."""
+    """The value in a file; an error names the file."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -48,7 +48,7 @@ def read_json(path: Path) -> Any:
 
 
 def sync_directory(path: Path) -> None:
-    """Have the names in a directory on the disk, where the system and the file system can."""
+    """Sync the names in a directory, if the system supports it."""
     with contextlib.suppress(OSError):  # the file is in place already
         handle = os.open(path, os.O_RDONLY)
         try:
@@ -58,7 +58,7 @@ def sync_directory(path: Path) -> None:
 
 
 def _umask() -> int:
-    """The mask of new files: it can only be read by setting it."""
+    """The mode mask of new files. It can only be read by setting it."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

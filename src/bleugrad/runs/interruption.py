@@ -1,4 +1,4 @@
-"""Signals that end a process: one interrupts it as Ctrl-C does, and those that follow do not disturb its cleanup."""
+"""Signals that end a process: the first interrupts it as Ctrl-C does, later ones do not disturb its cleanup."""
 
 import signal
 import sys
@@ -18,7 +18,7 @@ class Terminated(KeyboardInterrupt):
 def interruptible() -> Iterator[None]:
     """Raise ``KeyboardInterrupt`` for the first signal, and ignore further ones while that exception is handled.
 
-    Signals that are ignored, or that the program around us handles, are left alone. Only the main thread can do this.
+    Signals that are ignored, or that the calling program handles, stay as they are. Works in the main thread only.
     """
 
     def interrupt(number: int, frame: Any) -> None:
@@ -26,7 +26,7 @@ def interruptible() -> Iterator[None]:
         while handled is not None and handled is not outer:
             if isinstance(handled, KeyboardInterrupt):
                 return
-            handled = handled.__context__  # what was raised while another exception was handled has that as its context
+            handled = handled.__context__
         raise KeyboardInterrupt if number == signal.SIGINT else Terminated(signal.Signals(number).name)
 
     outer = sys.exc_info()[1]

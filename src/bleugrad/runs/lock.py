@@ -15,11 +15,10 @@ LOCK = ".lock"
 
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Hold a run directory; it is an error that another process holds it, and then nothing is changed.
+    """Hold the lock of a run directory. If another process holds it, raise and change nothing.
 
-    The directory is made if it does not exist, and removed at the end if it is still empty. The lock ends with the
-    process, however that ends; a system or file system without such locks has none. While it is held, signals that end
-    the process are interrupts: see :func:`interruptible`.
+    The directory is created if needed, and removed at the end if it is empty. The lock ends with the process. Systems
+    and file systems without file locks have none. Signals are interrupts meanwhile: see :func:`interruptible`.
     """
     if directory.exists() and not directory.is_dir():
         raise FailureError(f"{directory} is a file; expected a directory, or nothing, there")
@@ -45,7 +44,7 @@ def locked(directory: Path) -> Iterator[None]:
 
 
 def _take(path: Path) -> int:
-    """A handle of the lock file, locked; one that its last holder removed meanwhile is not the lock any more."""
+    """A locked handle of the lock file; retry if the last holder removed the file meanwhile."""
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:

@@ -1,4 +1,4 @@
-"""What made a run: the versions of everything that can change its numbers."""
+"""The versions of everything that can change the numbers of a run."""
 
 import platform
 from importlib.metadata import PackageNotFoundError, version

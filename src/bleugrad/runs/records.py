@@ -1,4 +1,4 @@
-"""Measurements as JSON lines: one record a line, appended as they come."""
+"""Measurements as JSON lines, one record per line."""
 
 import json
 import os
@@ -11,10 +11,7 @@ from bleugrad.errors import FailureError
 
 
 class RecordWriter:
-    """Appends records to a file, a whole line at a time, so that an interrupted run leaves a readable file.
-
-    A last line that a crash cut off is removed.
-    """
+    """Appends records to a file, one whole line per write. An incomplete last line, left by a crash, is removed."""
 
     def __init__(self, path: Path) -> None:
         whole = path.read_bytes().rfind(b"\n") + 1 if path.exists() else 0
@@ -25,18 +22,18 @@ class RecordWriter:
         """Append one record. NaN and infinities are errors: JSON has none."""
         line = memoryview((json.dumps(record, allow_nan=False) + "\n").encode("utf-8"))
         with self._named_errors():
-            while line:  # a disk that runs full takes a part first, and refuses the rest
+            while line:  # a full disk writes a part first, and then fails
                 line = line[self._file.write(line) :]
 
     def flush(self) -> int:
-        """Have everything on the disk; returns the size of the file."""
+        """Sync the file and return its size."""
         with self._named_errors():
             os.fsync(self._file.fileno())
             return os.fstat(self._file.fileno()).st_size
 
     @contextmanager
     def _named_errors(self) -> Iterator[None]:
-        """What the disk refuses names the file."""
+        """Errors of the disk name the file."""
         try:
             yield
         except OSError as error:
@@ -49,7 +46,7 @@ class RecordWriter:
 
 
 def read_records(path: Path) -> list[dict[str, Any]]:
-    """The records of a file; a last line cut off by a crash is left out."""
+    """The records of a file, without an incomplete last line."""
     records = []
     for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):
         try:

@@ -134,14 +134,14 @@ def clipped_matches(hypotheses: Tensor, lengths: Tensor, references: References,
 def count_sorted(hypotheses: Tensor, lengths: Tensor, references: References, max_order: int) -> tuple[Tensor, Tensor]:
     """What :func:`count_columns` gives, in O((T + L) log(T + L)) time and O(T + L) memory a sentence."""
     batch, steps = hypotheses.shape
-    several, width = references.ids.shape[1:]
-    ids = torch.cat([hypotheses, references.ids.reshape(batch, several * width)], 1)
+    number, width = references.ids.shape[1:]
+    ids = torch.cat([hypotheses, references.ids.reshape(batch, number * width)], 1)
     position = torch.arange(max(steps, width), device=ids.device)
     counts = []
     for order, numbers in enumerate(ngram_numbers(ids, max_order), start=1):
         in_hypothesis = position[:steps] + order <= lengths[:, None]
         in_reference = position[:width] + order <= references.lengths[..., None]
-        at_hypothesis, at_reference = numbers[:, :steps], numbers[:, steps:].view(batch, several, width)
+        at_hypothesis, at_reference = numbers[:, :steps], numbers[:, steps:].view(batch, number, width)
         of_hypothesis = count_numbers(at_hypothesis, in_hypothesis, ids.shape[1])
         of_reference = largest_counts(at_reference, in_reference, ids.shape[1])
         found = torch.stack([of_hypothesis, of_reference]).gather(2, at_hypothesis.expand(2, batch, steps))

@@ -81,7 +81,7 @@ def _interval_by_length(
     penalty = penalty_by_length(lengths, references)
     upper = penalty * _joint_geometric_mean(joint, totals, lengths.probs, weights, smoothing)
     lowers = []
-    if not references.several:
+    if not references.has_multiple:
         lowers.append(penalty * _chain_bound(joint, totals, lengths.probs, weights, smoothing))
     if smoothing > 0:
         most = torch.minimum(totals, windows.patterns.clips.sum(2)[:, :, None].to(totals.dtype))
@@ -108,7 +108,7 @@ def _interval_of_words(
         unsure = unsure * (lengths.support > 0)  # nothing is below w = 0
     upper = _upper_of_words(matches, probs, totals, penalty, score, unsure)
     lowers = []
-    if not references.several:
+    if not references.has_multiple:
         lowers.append(_chain_bound_of_words(matches, most, probs, totals, penalty, score, slack))
     if smoothing > 0:
         alive = probs[:, 1:].sum(1)

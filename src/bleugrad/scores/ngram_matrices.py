@@ -18,7 +18,7 @@ def count_columns(hypotheses: Tensor, lengths: Tensor, references: References, m
     v^y is 0. O(T (T + L)) time and memory a sentence and order.
     """
     batch, steps = hypotheses.shape
-    several, width = references.ids.shape[1:]
+    number, width = references.ids.shape[1:]
     position = torch.arange(max(steps, width), device=hypotheses.device)
     x = hypotheses.masked_fill(position[:steps] >= lengths[:, None], -1).t()
     y = references.ids.masked_fill(position[:width] >= references.lengths[..., None], -2).permute(1, 2, 0)
@@ -33,7 +33,7 @@ def count_columns(hypotheses: Tensor, lengths: Tensor, references: References, m
             same = same[:-1, :-1] & same_token[order:, order:]
             there = there[:, :-1, :-1] & token_there[:, order:, order:]
         torch.sum(same, 0, dtype=counts, out=v_x[order, : steps - order])
-        if several == 1:
+        if number == 1:
             torch.sum(there[0], 0, dtype=counts, out=v_y[order, : steps - order])
         else:
             v_y[order, : steps - order] = there.sum(1, dtype=counts).amax(0)

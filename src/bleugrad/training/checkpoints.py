@@ -1,9 +1,9 @@
-"""Checkpoints: one safetensors file each, whole or absent, with the state of the run as JSON in its header.
+"""Checkpoints: one safetensors file each, complete or absent, with the state of the run as JSON in its header.
 
 Tensors are named ``model.NAME`` and ``optimizer.KEY.NAME``. Nothing in the file is ever executed. Weights, optimizer
-and state are in one file because a rename replaces one file at a time: they belong together at every moment. The header
-holds a checksum of the whole file, made while zeros stood in its place. It finds damage, not forgery, so names, shapes,
-types and ranges are checked as well.
+and state are in one file, because a rename replaces one file: they always belong together. The header has a checksum of
+the whole file, computed with zeros in its place. It finds damage, not forgery, so names, shapes, types and ranges are
+checked too.
 """
 
 import hashlib
@@ -17,11 +17,11 @@ import torch
 from torch import Tensor, nn
 
 from bleugrad.errors import FailureError
+from bleugrad.runs.directory import EVALUATIONS
 from bleugrad.runs.files import write_bytes
 from bleugrad.training.state import check_state
 
 FOLDER, LAST, BEST = "checkpoints", "last.safetensors", "best.safetensors"
-EVALUATIONS = "evaluations"
 HEADER, VERSION = "bleugrad checkpoint", 2
 NO_CHECKSUM = "0" * 64
 
@@ -36,12 +36,12 @@ class Checkpoint:
 
 
 def take_weights(model: nn.Module) -> dict[str, Tensor]:
-    """The weights as they are now, on the CPU."""
+    """A copy of the weights on the CPU."""
     return {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
 
 
 def take_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The optimizer's tensors as they are now, on the CPU, by the names of the model's parameters."""
+    """A copy of the optimizer's tensors on the CPU, by the names of the model's parameters."""
     return {
         f"{key}.{name}": value.detach().cpu().clone()
         for name, parameter in model.named_parameters()
@@ -50,7 +50,7 @@ def take_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[s
 
 
 def put_weights(model: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
-    """Load weights into a model they were made for; anything else is an error that names the first difference."""
+    """Load weights into a model. If they do not fit, raise an error with the first difference."""
     _check_fit(path, {name: _form(value) for name, value in model.state_dict().items()}, weights)
     model.load_state_dict(dict(weights))
 
@@ -58,7 +58,7 @@ def put_weights(model: nn.Module, weights: Mapping[str, Tensor], path: Path) -> 
 def put_optimizer(
     model: nn.Module, optimizer: torch.optim.Adam, tensors: Mapping[str, Tensor], step: int, path: Path
 ) -> None:
-    """Give Adam the tensors that :func:`take_optimizer` took after ``step`` updates; others are an error.
+    """Load the tensors of :func:`take_optimizer` after ``step`` updates into Adam; others are an error.
 
     Fused kernels do not check sizes: a tensor of another shape would be read beyond its end.
     """
@@ -73,13 +73,13 @@ def put_optimizer(
 
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Write a checkpoint, whole or not at all; the one it replaces is untouched until then."""
+    """Write a checkpoint atomically."""
     from safetensors.torch import save
 
     tensors = {f"model.{name}": value for name, value in checkpoint.weights.items()}
     tensors |= {f"optimizer.{name}": value for name, value in checkpoint.optimizer.items()}
     header = {"version": VERSION, "checksum": NO_CHECKSUM, "state": checkpoint.state}
-    # one entry: of several, the order would differ from time to time
+    # one entry, because the order of several entries is not deterministic
     content = save(tensors, {HEADER: json.dumps(header, allow_nan=False)})
     content = content.replace(NO_CHECKSUM.encode(), _checksum(content).encode(), 1)
     try:
@@ -91,7 +91,7 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """A checkpoint that is whole and of the right form, or an error that says why the file is none."""
+    """Read and check a checkpoint."""
     from safetensors import SafetensorError
     from safetensors.torch import load
 
@@ -117,25 +117,24 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 
 def remove_checkpoints(run: Path) -> None:
-    """Remove the checkpoints of a run that is to be replaced; one that cannot be read is an error, and stays."""
-    for name in (LAST, BEST):
-        path = run / FOLDER / name
-        if path.exists():
-            read_checkpoint(path)
-    for name in (LAST, BEST):
-        (run / FOLDER / name).unlink(missing_ok=True)
+    """Remove the checkpoints of a run that is replaced; a file that is no checkpoint is an error, and stays."""
+    paths = [path for path in (run / FOLDER / LAST, run / FOLDER / BEST) if path.exists()]
+    for path in paths:
+        read_checkpoint(path)
+    for path in paths:
+        path.unlink()
     remove_unfinished(run)
 
 
 def remove_evaluations(run: Path) -> None:
-    """Remove translations and scores of best weights that are to be replaced."""
+    """Remove translations and scores of best weights that are replaced."""
     for kind in ("txt", "json"):
         for path in (run / EVALUATIONS).glob(f"*.{kind}"):
             path.unlink()
 
 
 def remove_unfinished(run: Path) -> None:
-    """Remove what a killed process had begun to write."""
+    """Remove the incomplete files of a killed process."""
     for name in (LAST, BEST):
         for path in (run / FOLDER).glob(f".{name}.*"):
             path.unlink()

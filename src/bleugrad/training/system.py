@@ -14,13 +14,13 @@ from bleugrad.extras import require_translation
 from bleugrad.models.attention_lstm import AttentionLSTM
 from bleugrad.training.checkpoints import BEST, FOLDER, put_weights, read_checkpoint
 from bleugrad.training.config import TrainConfig
-from bleugrad.training.processes import Alone
+from bleugrad.training.processes import SingleProcess
 from bleugrad.training.run import read_config
 from bleugrad.training.translation import translate_ids
 from bleugrad.training.vocabularies import Vocabularies
 
 MOST_TOKENS = 1000
-"""Of a line to translate; what follows them is left out. No model was trained on longer ones."""
+"""Longer lines are cut off: no model was trained on them."""
 
 WIDEST_BEAM = 1000
 """Hypotheses of a search; a wider one finds no better translation, and takes memory in proportion."""
@@ -28,7 +28,7 @@ WIDEST_BEAM = 1000
 
 @dataclass(frozen=True)
 class Translation:
-    """A translation, its log-probability, and the score hypotheses are ranked by."""
+    """A translation, its log-probability, and its score for ranking."""
 
     text: str
     log_prob: float
@@ -36,16 +36,11 @@ class Translation:
 
 
 class TranslationSystem:
-    """A model with its vocabularies.
+    """A trained model with its vocabularies, the settings of its run, and the processes that compute."""
 
-    Args:
-        model: trained.
-        vocabularies: those it was trained with.
-        config: the settings of its run.
-        processes: where it computes.
-    """
-
-    def __init__(self, model: AttentionLSTM, vocabularies: Vocabularies, config: TrainConfig, processes: Alone) -> None:
+    def __init__(
+        self, model: AttentionLSTM, vocabularies: Vocabularies, config: TrainConfig, processes: SingleProcess
+    ) -> None:
         self.model, self.vocabularies, self.config = model.to(processes.device).eval(), vocabularies, config
         self.processes = processes
 
@@ -53,8 +48,7 @@ class TranslationSystem:
         """The best translation of each line.
 
         Args:
-            lines: text as the model was trained on: words between spaces. Words it does not know are read as unknown;
-                an empty line has the empty translation.
+            lines: text like the training text, with spaces between words. The translation of an empty line is empty.
             beam: width of the search, at most 1,000; 1 is greedy.
         """
         return [best[0].text for best in self.search(lines, beam)]
@@ -93,7 +87,7 @@ def load(run: str | PathLike[str], device: str = "auto") -> TranslationSystem:
 
     Args:
         run: the directory.
-        device: "cpu", "cuda", or "auto" for a GPU where there is one.
+        device: "cpu", "cuda", or "auto" for a GPU if there is one.
     """
     if not isinstance(run, str | PathLike):
         raise TypeError(f"run is a {type(run).__name__}; expected the path of a training run")
@@ -103,11 +97,11 @@ def load(run: str | PathLike[str], device: str = "auto") -> TranslationSystem:
     config = read_config(directory)
     path = directory / FOLDER / BEST
     if not path.exists():
-        raise FailureError(f"the run in {directory} has no {BEST} yet: it was not trained for an epoch")
+        raise FailureError(f"the run in {directory} has no {BEST} yet: no epoch is finished")
     checkpoint = read_checkpoint(path)
     vocabularies = Vocabularies.read(directory)
     vocabularies.check_fit(checkpoint.state, directory, path)
-    with torch.random.fork_rng(devices=[]):  # the caller's random numbers are not ours to draw
+    with torch.random.fork_rng(devices=[]):  # the caller's random state stays the same
         model = AttentionLSTM(config.model, len(vocabularies.source), len(vocabularies.target))
     put_weights(model, checkpoint.weights, path)
-    return TranslationSystem(model, vocabularies, config, Alone(device))
+    return TranslationSystem(model, vocabularies, config, SingleProcess(device))

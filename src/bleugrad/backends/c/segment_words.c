@@ -2,7 +2,7 @@
 #include "common.h"
 
 typedef struct {
-    int64_t batch, several, width, most;                /* B, K, R, W */
+    int64_t batch, references, width, most;                /* B, K, R, W */
     const int64_t *ids;                                 /* (B, K, R) */
     const int64_t *lengths;                             /* (B, K) */
     const uint8_t *opens;                               /* (V,) */
@@ -14,7 +14,7 @@ typedef struct {
 /* Fills counts, and returns the largest. */
 int64_t count_words(const Segments *of) {
     int64_t most = 0;
-    for (int64_t row = 0; row < of->batch * of->several; row++) {
+    for (int64_t row = 0; row < of->batch * of->references; row++) {
         const int64_t *ids = of->ids + row * of->width;
         int64_t count = of->lengths[row] > 0;
         for (int64_t i = 1; i < of->lengths[row]; i++) count += of->opens[ids[i]] != 0;
@@ -40,8 +40,8 @@ static int64_t *find_word(int64_t *table, int64_t size, const int64_t *ids, cons
 }
 
 static void segment_reference(const Segments *of, int64_t row, int64_t *table, int64_t size, int64_t *span_at) {
-    int64_t sentence = row / of->several, begin = row % of->several * of->width, length = of->lengths[row];
-    const int64_t *ids = of->ids + sentence * of->several * of->width;
+    int64_t sentence = row / of->references, begin = row % of->references * of->width, length = of->lengths[row];
+    const int64_t *ids = of->ids + sentence * of->references * of->width;
     int64_t to = row * of->most;
     for (int64_t first = begin; first < begin + length; to++) {
         int64_t span = 1;
@@ -63,12 +63,12 @@ static void segment_reference(const Segments *of, int64_t row, int64_t *table, i
 
 /* After count_words. Entries after the last word are start 0, span 1, number 0. Returns 1 where memory is short. */
 int segment_words(const Segments *of) {
-    int64_t columns = of->several * of->width, size = 4;
+    int64_t columns = of->references * of->width, size = 4;
     while (size < 2 * columns) size *= 2;
     int64_t *table = malloc((size + columns) * sizeof(int64_t));
     if (!table) return 1;
-    for (int64_t row = 0; row < of->batch * of->several; row++) {
-        if (row % of->several == 0) memset(table, 0xff, size * sizeof(int64_t)); /* -1, free */
+    for (int64_t row = 0; row < of->batch * of->references; row++) {
+        if (row % of->references == 0) memset(table, 0xff, size * sizeof(int64_t)); /* -1, free */
         segment_reference(of, row, table, size, table + size);
     }
     free(table);

@@ -8,7 +8,7 @@ from bleugrad.backends.operation import Outputs
 
 
 class _Segments(Problem):
-    _fields_ = fields("batch several width most", "ids lengths opens counts starts spans numbers continued")
+    _fields_ = fields("batch references width most", "ids lengths opens counts starts spans numbers continued")
 
 
 def forward(keep: bool, ids: Tensor, lengths: Tensor, word_start: Tensor) -> tuple[Outputs, None] | None:

@@ -1,4 +1,4 @@
-"""What the stages saved, gathered into one summary: all that tables, figures and page are made of."""
+"""The summary of all stages, the only source of tables, figures and page."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from statistics import mean, median, stdev
 from typing import Any
 
 from bleugrad.data.corpus import Split
-from bleugrad.experiments.paper.plan import BASE, PlannedStage, Protocol, evaluation, read_scores, read_summary
+from bleugrad.experiments.paper.plan import BASE, PlannedStage, Protocol, read_scores, read_summary
 from bleugrad.experiments.paper.statistics import (
     LEVEL,
     Bootstrap,
@@ -20,16 +20,16 @@ from bleugrad.experiments.paper.statistics import (
     paired_t,
     sentence_statistics,
 )
-from bleugrad.runs.directory import TIMINGS
+from bleugrad.runs.directory import TIMINGS, evaluation_file
 from bleugrad.runs.records import read_records
 
 SETTLED = 0.002
-"""A base that was not stopped early has converged if its last epochs brought less BLEU than this, in 0..1."""
+"""A base without early stopping has converged if its last epochs gain less BLEU than this, in 0..1."""
 LAST_EPOCHS = 3
 
 
 def summarise(protocol: Protocol, seeds: Sequence[int], test: Split) -> dict[str, Any]:
-    """The results of the seeds given, all of whose stages are done."""
+    """The results of seeds whose stages are all done."""
     config = protocol.config
     systems = {BASE: "base", **{label: branch.title for label, branch in protocol.branches.items()}}
     runs = {label: [_run_of(protocol, seed, label) for seed in seeds] for label in systems}
@@ -52,7 +52,7 @@ def summarise(protocol: Protocol, seeds: Sequence[int], test: Split) -> dict[str
 
 
 def _run_of(protocol: Protocol, seed: int, label: str) -> dict[str, Any]:
-    """A base, or the chosen try of a branch, with its scores and those of the tries it was chosen from."""
+    """A base, or the chosen try of a branch, with its scores and the scores of all tries."""
     is_base = label == BASE
     stage = PlannedStage("base", seed, BASE) if is_base else protocol.best_try(seed, label)
     directory = protocol.directory(stage)
@@ -86,7 +86,7 @@ def _pick(summary: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def settled(history: Sequence[float]) -> bool:
-    """Whether the last epochs brought next to nothing over those before.
+    """Whether the last epochs gain almost nothing.
 
     Example:
         >>> settled([0.1, 0.2, 0.3, 0.4]), settled([0.3, 0.301, 0.3, 0.299])
@@ -120,13 +120,13 @@ def _compare(
     runs: Mapping[str, Sequence[Mapping[str, Any]]],
     search: str,
 ) -> dict[str, Any]:
-    """Means, intervals, and the tests of every pair, for one kind of search."""
+    """Means, intervals and pairwise tests for one kind of search."""
     config = protocol.config
     bootstrap = Bootstrap(len(test), config.resamples)
     statistics = {
         label: [
             sentence_statistics(
-                read_lines(evaluation(protocol.output / run["directory"], beam, "txt")),
+                read_lines(evaluation_file(protocol.output / run["directory"], "test", beam, "txt")),
                 test.references,
                 config.evaluation.tokenize,
             )
@@ -165,7 +165,7 @@ def _compare(
 def supported_best(
     labels: Sequence[str], table: Mapping[str, Mapping[str, Any]], pairs: Sequence[Mapping[str, Any]]
 ) -> str | None:
-    """The best objective, if the paired test says so against cross-entropy and against the second best; else None."""
+    """The best objective if the paired test separates it from cross-entropy and the second best, else None."""
     if len(labels) < 2:
         return None
     first, second = sorted(labels, key=lambda label: -table[label]["mean"])[:2]
@@ -175,11 +175,11 @@ def supported_best(
 
 
 def choose_examples(protocol: Protocol, seed: int, labels: Sequence[str], test: Split) -> list[dict[str, Any]]:
-    """Test sentences at random from those that the systems translate differently, with greedy search."""
+    """Random test sentences that the systems translate differently with greedy search."""
     lines = {}
     for label in labels:
         stage = PlannedStage("test", seed, label)
-        lines[label] = read_lines(evaluation(protocol.directory(stage), 1, "txt"))
+        lines[label] = read_lines(evaluation_file(protocol.directory(stage), "test", 1, "txt"))
     different = [index for index in range(len(test)) if len({found[index] for found in lines.values()}) > 1]
     number = min(protocol.config.examples, len(different))
     return [
@@ -194,7 +194,7 @@ def choose_examples(protocol: Protocol, seed: int, labels: Sequence[str], test: 
 
 
 def read_lines(path: Path) -> list[str]:
-    """A file of translations; other line separators than the newline are part of a line."""
+    """The lines of a file; only the newline separates them."""
     return path.read_text(encoding="utf-8").split("\n")[:-1]
 
 

@@ -1,9 +1,10 @@
-"""Gradient ascent on free logits, with every surrogate measured beside the truth it stands for."""
+"""Gradient ascent on free logits, with measurements of every surrogate and of the truth, and their correlations."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,7 +16,7 @@ ADAM_EPSILON = 1e-12  # unsmoothed BLEU-4 starts with gradients near 1e-11, whic
 
 @dataclass(frozen=True)
 class Measurement:
-    """What is known of BLEU-N at one step.
+    """Measurements of BLEU-N at one step.
 
     Attributes:
         step: updates made so far.
@@ -58,16 +59,7 @@ def learning_curve(config: ToyConfig, order: int, seed: int) -> Iterator[Measure
 def measure(
     config: ToyConfig, order: int, step: int, logits: Tensor, reference: Tensor, generator: torch.Generator
 ) -> Measurement:
-    """Every curve of the figure at logits (T, V), in float64.
-
-    Args:
-        config: for smoothing and the number of samples.
-        order: the N of BLEU-N.
-        step: entered into the measurement.
-        logits: (T, V).
-        reference: (R,).
-        generator: of the samples.
-    """
+    """Every curve of the figure at logits (T, V) and a reference (R,), in float64."""
     logits = logits.double()
     bound, exact = (_expectation(config, order, logits, reference, method) for method in ("bound", "exact"))
     drawn = torch.multinomial(logits.softmax(1), config.samples, replacement=True, generator=generator).t()
@@ -104,3 +96,26 @@ def _optimizer(config: ToyConfig, logits: Tensor) -> torch.optim.Optimizer:
     if config.optimizer == "adam":
         return torch.optim.Adam([logits], lr=config.learning_rate, eps=ADAM_EPSILON, maximize=True)
     return torch.optim.SGD([logits], lr=config.learning_rate, maximize=True)
+
+
+def pearson(left: Sequence[float], right: Sequence[float]) -> float | None:
+    """Linear correlation, -1..1; None if one of the two is constant.
+
+    Example:
+        >>> pearson([1, 2, 3], [2, 4, 6.5])
+        0.997...
+    """
+    x, y = (np.asarray(values, dtype=float) - np.mean(values) for values in (left, right))
+    scale = float(np.linalg.norm(x) * np.linalg.norm(y))
+    return float(x @ y) / scale if scale > 0 else None
+
+
+def spearman(left: Sequence[float], right: Sequence[float]) -> float | None:
+    """Rank correlation, -1..1: 1 if they always rise together; equal values share their mean rank."""
+    return pearson(_ranks(left).tolist(), _ranks(right).tolist())
+
+
+def _ranks(values: Sequence[float]) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+    _, inverse, counts = np.unique(np.asarray(values, dtype=float), return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return (last - (counts - 1) / 2)[inverse]

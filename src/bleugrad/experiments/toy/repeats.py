@@ -1,4 +1,4 @@
-"""References with repeated words, small enough to know the truth: every token sequence is enumerated."""
+"""References with repeated words, small enough to enumerate every token sequence."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A translation with its probability, and which tokens may continue one."""
+"""A translation with its probability, and the rules for the next token."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,18 +7,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bleugrad.models.specials import BOS, EOS, PAD, UNK
+from bleugrad.special_ids import BOS, EOS, PAD, UNK
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A translation.
-
-    Attributes:
-        tokens: ids, without EOS.
-        log_prob: of the tokens and the EOS.
-        score: what hypotheses are ranked by.
-    """
+    """A translation: ids without EOS, the log-probability with EOS, and the score for ranking."""
 
     tokens: list[int]
     log_prob: float
@@ -27,12 +21,9 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class Rules:
-    """Which tokens may come next: never PAD or BOS.
+    """Rules for the next token: no PAD, no BOS, no EOS before ``minimum`` tokens, no UNK with ``forbid_unk``.
 
-    Attributes:
-        project: from what the decoder gives to logits.
-        minimum: fewest tokens before EOS.
-        forbid_unk: never UNK.
+    ``project`` turns hidden states into logits.
     """
 
     project: Callable[[Tensor], Tensor]
@@ -40,12 +31,9 @@ class Rules:
     forbid_unk: bool = False
 
     def log_probs(self, hidden: Tensor, length: int, limits: Tensor) -> Tensor:
-        """Log-probabilities (B, V) of the token after ``length`` others, in float32 at least; -inf if it may not come.
+        """Log-probabilities (B, V) of the next token, in float32 or finer; -inf for forbidden tokens.
 
-        Args:
-            hidden: (B, H), of the decoder.
-            length: tokens so far.
-            limits: (B,), most tokens; where they are reached EOS must come.
+        ``length`` tokens are there already. Where that reaches ``limits`` (B,), only EOS is allowed.
         """
         logits = self.project(hidden)
         with torch.autocast(logits.device.type, enabled=False):

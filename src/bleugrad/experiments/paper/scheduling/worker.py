@@ -1,7 +1,7 @@
-"""A process that carries out stages, one after the other, for the process that started it.
+"""A worker process: runs stages one after the other for the scheduler.
 
-Requests come as lines of JSON on standard input, replies go to standard output, and what a stage prints goes to its
-log. Where the other process is gone, however it ended, standard input ends too, and this process with it.
+Requests are lines of JSON on standard input, replies go to standard output, and a stage prints to its log. When the
+scheduler ends, for any reason, standard input ends, and this process with it.
 """
 
 import json
@@ -32,14 +32,14 @@ def main() -> None:
     while True:
         request = requests.get()
         with _printing_to(Path(request["log"])):
-            reply = _carry_out(request)
+            reply = _execute(request)
         print(json.dumps(reply), file=replies)
 
 
 def _listen(requests: "queue.Queue[dict[str, Any]]") -> None:
     for line in sys.stdin:
         requests.put(json.loads(line))
-    os._exit(0)  # from any thread, in the middle of a step: what is saved is whole, and the run can be taken up again
+    os._exit(0)  # also in the middle of a step: saved files are complete, and the run can be resumed
 
 
 @contextmanager
@@ -56,7 +56,7 @@ def _printing_to(log: Path) -> Iterator[None]:
         sys.stderr.flush()
 
 
-def _carry_out(request: dict[str, Any]) -> dict[str, Any]:
+def _execute(request: dict[str, Any]) -> dict[str, Any]:
     wall, processor = time.monotonic(), time.process_time()
     try:
         _test(request) if request["kind"] == "test" else _train(request)
@@ -85,21 +85,10 @@ def _train(request: dict[str, Any]) -> None:
 
 
 def _test(request: dict[str, Any]) -> None:
-    import torch
+    from bleugrad.training.evaluation import evaluate_run
 
-    from bleugrad.data.preparation import prepare
-    from bleugrad.training.evaluation import evaluate
-    from bleugrad.training.system import load
-
-    directory = Path(request["directory"])
-    system = load(directory, request["device"])
-    if system.config.threads:
-        torch.set_num_threads(system.config.threads)
-    split = prepare(system.config.data).test
-    for beam in request["beams"]:
-        found = evaluate(system, split, "test", beam)
-        found.write(directory)
-        print(f"test, beam {beam}: {found.scores.line()}", flush=True)
+    for found in evaluate_run(Path(request["directory"]), request["device"], "test", request["beams"]):
+        print(f"test, {found.search}: {found.scores.line()}", flush=True)
 
 
 if __name__ == "__main__":

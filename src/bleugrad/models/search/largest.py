@@ -1,4 +1,4 @@
-"""The largest of many numbers, faster than ``topk`` where the row is long."""
+"""The largest numbers of long rows, faster than ``topk``."""
 
 import torch
 from torch import Tensor
@@ -7,13 +7,10 @@ BLOCK = 64
 
 
 def largest(values: Tensor, number: int) -> tuple[Tensor, Tensor]:
-    """``values.topk(number)`` of the rows of (B, V), in one fast pass over the row.
+    """``values.topk(number)`` of (B, V): values, the largest first, and indices, in one fast pass over the rows.
 
-    The ``number`` largest lie in the ``number`` blocks whose greatest elements are largest, so that only those are
-    sorted. Between equal values the choice may differ from topk's.
-
-    Returns:
-        The values, the largest first, and their places.
+    The largest elements are in the ``number`` blocks with the largest maxima, so only those are sorted. Ties may be
+    resolved in another way than by topk.
     """
     rows, size = values.shape
     blocks = size // BLOCK

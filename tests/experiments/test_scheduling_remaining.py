@@ -7,14 +7,14 @@ import pytest
 from bleugrad.configuration.loading import build
 from bleugrad.experiments.paper.config import ReproduceConfig
 from bleugrad.experiments.paper.plan import PlannedStage, Protocol
-from bleugrad.experiments.paper.remaining import SECOND_PHASE, TEST, Durations, seconds_left
+from bleugrad.experiments.paper.scheduling.remaining import SECOND_PHASE, TEST, Durations, seconds_left
 
 BASE, TEST_OF_BASE = PlannedStage("base", 1, "base"), PlannedStage("test", 1, "base")
 
 
 @pytest.fixture
 def protocol():
-    values = {"objectives": ("ce", "exact"), "seeds": 1, "tuning": {"factors": (1.0, 3.0), "epochs": 5}}
+    values = {"branches": {"ce": {}, "exact": {}}, "seeds": 1, "tuning": {"factors": (1.0, 3.0), "epochs": 5}}
     return Protocol(build(ReproduceConfig, values), Path("out"))
 
 

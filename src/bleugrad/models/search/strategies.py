@@ -1,21 +1,22 @@
-"""Translations of a trained model: greedy, beam search and sampling, many sentences at once.
+"""Greedy search, beam search and sampling.
 
-A hypothesis is complete: it ends with EOS, which is forced where it reaches its greatest length. Its log-probability is
-the model's, EOS included, and its score ``log_prob / length ** length_penalty``, where the length counts the EOS. PAD
-and BOS are never produced. A sentence that is done leaves the batch, so that no work is spent on it.
+A hypothesis ends with EOS, which is forced at the largest length. Its log-probability includes EOS, and its score is
+``log_prob / length ** length_penalty``, where the length includes EOS. PAD and BOS are never generated. A finished
+sentence leaves the batch.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from bleugrad.models.attention_lstm import AttentionLSTM
-from bleugrad.models.beams import Beams, extend
 from bleugrad.models.draws import draw
-from bleugrad.models.hypothesis import Hypothesis, Rules
-from bleugrad.models.specials import BOS, EOS
+from bleugrad.models.search.beams import Beams, extend
+from bleugrad.models.search.hypothesis import Hypothesis, Rules
 from bleugrad.models.state import Memory
+from bleugrad.special_ids import BOS, EOS
 
 __all__ = ["Hypothesis", "beam", "greedy", "sample"]
 
@@ -28,9 +29,9 @@ def greedy(
     minimum: int = 0,
     forbid_unk: bool = False,
 ) -> list[Hypothesis]:
-    """The most likely token at each step. See :func:`beam` for the arguments; equal to it with ``width`` 1."""
-    choice = _Choice(temperature=None, generator=None)
-    return _one_path(model, source, source_lengths, maximum, Rules(model.projection(), minimum, forbid_unk), choice)
+    """The most likely token at each step; equal to :func:`beam` with ``width`` 1, which explains the arguments."""
+    rules = Rules(model.projection(), minimum, forbid_unk)
+    return _one_path(model, source, source_lengths, maximum, rules, lambda log_probs: log_probs.argmax(-1))
 
 
 def sample(
@@ -43,22 +44,16 @@ def sample(
     forbid_unk: bool = False,
     generator: torch.Generator | None = None,
 ) -> list[Hypothesis]:
-    """A translation of each sentence drawn from the model.
+    """Sample one translation per sentence. See :func:`beam` for the other arguments.
 
-    Args:
-        model: see :func:`beam`, also for the arguments that are not here.
-        source: (B, S).
-        source_lengths: (B,).
-        maximum: most tokens.
-        minimum: fewest tokens.
-        temperature: logits are divided by it before the draw; ``log_prob`` is that of the model itself.
-        forbid_unk: never produce UNK.
-        generator: of the draws, on the model's device.
+    Logits are divided by ``temperature`` for the draw, but ``log_prob`` is that of the model. ``generator`` is on the
+    model's device.
     """
     if not temperature > 0:
         raise ValueError(f"temperature is {temperature}; expected more than 0")
-    choice = _Choice(temperature, generator)
-    return _one_path(model, source, source_lengths, maximum, Rules(model.projection(), minimum, forbid_unk), choice)
+    rules = Rules(model.projection(), minimum, forbid_unk)
+    choose = partial(draw, temperature=temperature, generator=generator)
+    return _one_path(model, source, source_lengths, maximum, rules, choose)
 
 
 @torch.no_grad()
@@ -73,22 +68,22 @@ def beam(
     n_best: int = 1,
     forbid_unk: bool = False,
 ) -> list[list[Hypothesis]]:
-    """The best hypotheses of a beam of each sentence, the best first.
+    """The ``n_best`` hypotheses of each sentence by beam search, the best first; fewer if no more were found.
 
-    A beam has ``width`` places. At each step the likeliest continuations of a sentence's running hypotheses fill the
-    places that are left; those that end with EOS are finished and keep their place, the others run on. A sentence is
-    done when all places are kept. With as many places as there are translations this is exhaustive search.
+    A beam has ``width`` slots. At each step the most likely continuations of the open hypotheses of a sentence fill the
+    free slots. Those that end with EOS keep their slot. A sentence is done when no slot is free. If there are as many
+    slots as translations, the search is exhaustive.
 
     Args:
-        model: any mode; dropout does not act.
+        model: in any mode; dropout is off.
         source: (B, S) ids.
         source_lengths: (B,).
-        width: places of the beam.
-        maximum: most tokens of a translation, EOS not counted; a number, or (B,) one for each sentence.
-        minimum: fewest tokens.
+        width: slots of the beam.
+        maximum: largest number of tokens without EOS, or (B,) one number per sentence.
+        minimum: smallest number of tokens.
         length_penalty: 0 ranks by log-probability, 1 by its mean over tokens.
-        n_best: hypotheses returned, at most ``width``; fewer where no more were found.
-        forbid_unk: never produce UNK.
+        n_best: at most ``width``.
+        forbid_unk: never generate UNK.
     """
     if width < 1:
         raise ValueError(f"width is {width}; expected at least 1")
@@ -105,19 +100,6 @@ def beam(
     return [each[:n_best] for each in ranked]
 
 
-@dataclass(frozen=True)
-class _Choice:
-    """How one path goes on: the most likely token, or with a temperature a drawn one."""
-
-    temperature: float | None
-    generator: torch.Generator | None
-
-    def __call__(self, log_probs: Tensor) -> Tensor:
-        if self.temperature is None:
-            return log_probs.argmax(-1)
-        return draw(log_probs, self.temperature, self.generator)
-
-
 @torch.no_grad()
 def _one_path(
     model: AttentionLSTM,
@@ -125,7 +107,7 @@ def _one_path(
     source_lengths: Tensor,
     maximum: int | Tensor,
     rules: Rules,
-    choose: _Choice,
+    choose: Callable[[Tensor], Tensor],
 ) -> list[Hypothesis]:
     memory, limits = _start(model, source, source_lengths, maximum, rules.minimum)
     device = source.device

@@ -1,4 +1,4 @@
-"""Beams of many sentences: the running hypotheses side by side, and one step of beam search."""
+"""Beams of many sentences, and one step of beam search."""
 
 from dataclasses import dataclass
 
@@ -6,25 +6,25 @@ import torch
 from torch import Tensor
 
 from bleugrad.models.attention_lstm import AttentionLSTM
-from bleugrad.models.hypothesis import Hypothesis, Rules
-from bleugrad.models.largest import largest
-from bleugrad.models.specials import BOS, EOS, PAD
+from bleugrad.models.search.hypothesis import Hypothesis, Rules
+from bleugrad.models.search.largest import largest
 from bleugrad.models.state import DecoderState, Memory
+from bleugrad.special_ids import BOS, EOS, PAD
 
 
 @dataclass(frozen=True)
 class Beams:
-    """Running hypotheses of n sentences, at most W of each, the likeliest first.
+    """Open hypotheses of n sentences, at most W per sentence, the most likely first.
 
     Attributes:
-        sentences: (n,), which sentence of the batch each is.
+        sentences: (n,), indices in the batch.
         memory: of the n sentences.
-        state: of the hypotheses they go on from.
-        origins: (n * W,), the row of the state each hypothesis goes on from.
+        state: of the hypotheses before the last token.
+        origins: (n * W,), the row of the state that each hypothesis continues.
         tokens: (n, W, 1 + length), BOS first.
         log_probs: (n, W), -inf where there is no hypothesis.
-        limits: (n,), most tokens.
-        places: (n,), places of the beam that no finished hypothesis keeps.
+        limits: (n,), largest number of tokens.
+        slots: (n,), free slots of the beam.
     """
 
     sentences: Tensor
@@ -34,24 +34,24 @@ class Beams:
     tokens: Tensor
     log_probs: Tensor
     limits: Tensor
-    places: Tensor
+    slots: Tensor
 
     def __len__(self) -> int:
-        """The number of sentences that are not done."""
+        """The number of unfinished sentences."""
         return len(self.sentences)
 
     @classmethod
     def first(cls, memory: Memory, limits: Tensor, width: int) -> "Beams":
-        """One empty hypothesis a sentence."""
+        """One empty hypothesis per sentence."""
         number, device = len(memory), memory.bias.device
         tokens = torch.full((number, 1, 1), BOS, device=device)
         log_probs = torch.zeros(number, 1, device=device)
         sentences = torch.arange(number, device=device)
-        places = torch.full_like(sentences, width)
-        return cls(sentences, memory, memory.state, sentences, tokens, log_probs, limits, places)
+        slots = torch.full_like(sentences, width)
+        return cls(sentences, memory, memory.state, sentences, tokens, log_probs, limits, slots)
 
     def running(self) -> "Beams":
-        """Without sentences that have no running hypothesis."""
+        """The beams without sentences that have no open hypothesis."""
         runs = self.log_probs[:, 0] > -torch.inf
         if bool(runs.all()):
             return self
@@ -64,25 +64,25 @@ class Beams:
             self.tokens[rows],
             self.log_probs[rows],
             self.limits[rows],
-            self.places[rows],
+            self.slots[rows],
         )
 
 
 def extend(
     model: AttentionLSTM, beams: Beams, rules: Rules, length_penalty: float, found: list[list[Hypothesis]]
 ) -> Beams:
-    """The beams one token later, without sentences that are done; hypotheses that ended are added to ``found``."""
+    """The beams one token later, without finished sentences; finished hypotheses are added to ``found``."""
     number, before, filled = beams.tokens.shape
     log_probs, tokens, state = _continuations(model, beams, rules)
     parents = torch.arange(before, device=tokens.device).repeat_interleave(tokens.shape[2])
-    log_probs, chosen = log_probs.flatten(1).topk(min(int(beams.places.max()), log_probs[0].numel()), 1)
-    outside = torch.arange(log_probs.shape[1], device=tokens.device) >= beams.places[:, None]
+    log_probs, chosen = log_probs.flatten(1).topk(min(int(beams.slots.max()), log_probs[0].numel()), 1)
+    outside = torch.arange(log_probs.shape[1], device=tokens.device) >= beams.slots[:, None]
     log_probs = log_probs.masked_fill(outside, -torch.inf)
     tokens, parents = tokens.flatten(1).gather(1, chosen), parents[chosen]
 
     ends = (tokens == EOS) & (log_probs > -torch.inf)
     _collect(beams, ends, parents, log_probs, length_penalty, found)
-    places = beams.places - ends.sum(1)
+    slots = beams.slots - ends.sum(1)
 
     log_probs, order = log_probs.masked_fill(ends, -torch.inf).sort(dim=1, descending=True, stable=True)
     most = max(1, int((log_probs > -torch.inf).sum(1).max()))
@@ -91,14 +91,14 @@ def extend(
     history = beams.tokens.gather(1, parents[:, :, None].expand(-1, -1, filled))
     rows = (parents + torch.arange(number, device=parents.device)[:, None] * before).view(-1)
     tokens = torch.cat([history, tokens[:, :, None]], 2)
-    after = Beams(beams.sentences, beams.memory, state, rows, tokens, log_probs[:, :most], beams.limits, places)
+    after = Beams(beams.sentences, beams.memory, state, rows, tokens, log_probs[:, :most], beams.limits, slots)
     return after.running()
 
 
 def _continuations(model: AttentionLSTM, beams: Beams, rules: Rules) -> tuple[Tensor, Tensor, DecoderState]:
-    """The likeliest next tokens of each hypothesis, as many as the beam has places: (n, W, k) log-probabilities, ids.
+    """Log-probabilities and ids (n, W, k) of the most likely next tokens, for the largest number of free slots k.
 
-    A place without a hypothesis costs no projection; its continuations are -inf.
+    Slots without a hypothesis are not projected; their continuations are -inf.
     """
     number, width, filled = beams.tokens.shape
     kept, origins = beams.origins.unique(return_inverse=True)
@@ -108,7 +108,7 @@ def _continuations(model: AttentionLSTM, beams: Beams, rules: Rules) -> tuple[Te
     rows = (before > -torch.inf).nonzero()[:, 0]
     projected = hidden if len(rows) == len(hidden) else hidden[rows]
     next_log_probs = rules.log_probs(projected, filled - 1, beams.limits[rows // width])
-    values, tokens = largest(next_log_probs, min(int(beams.places.max()), model.target_size))
+    values, tokens = largest(next_log_probs, min(int(beams.slots.max()), model.target_size))
     values = values + before[rows, None]
     log_probs = values.new_full((number * width, values.shape[1]), -torch.inf).index_copy(0, rows, values)
     ids = tokens.new_full(log_probs.shape, PAD).index_copy(0, rows, tokens)

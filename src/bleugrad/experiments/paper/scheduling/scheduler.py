@@ -1,32 +1,27 @@
-"""Stages side by side: what is done is skipped, what is ready is given to a free worker, a failure starts no more."""
+"""The scheduler: skips finished stages, gives ready ones to free workers, and starts none after a failure."""
 
 import queue
 import time
 from collections.abc import Callable, Set
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from bleugrad.errors import FailureError
 from bleugrad.experiments.paper.plan import PlannedStage, Protocol, count_kinds, read_scores, read_summary
-from bleugrad.experiments.paper.remaining import Durations, in_words, seconds_left
-from bleugrad.experiments.paper.screen import Screen
-from bleugrad.experiments.paper.workers import PATIENCE, Worker
+from bleugrad.experiments.paper.scheduling.processes import SHUTDOWN_SECONDS, Worker
+from bleugrad.experiments.paper.scheduling.remaining import Durations, in_words, seconds_left
+from bleugrad.experiments.paper.scheduling.screen import Screen
 from bleugrad.runs.directory import METRICS, Run
 from bleugrad.runs.records import read_records
 
-SECONDS_BETWEEN_LOOKS = 1.0
+POLL_SECONDS = 1.0
 
 
-class Carrying:
-    """The state of the work: ``carry_out`` is all there is to call.
+class Scheduler:
+    """Runs the stages of a protocol that are not ``done``, ``jobs`` of them in parallel.
 
-    Args:
-        protocol: the stages.
-        done: those that are done.
-        jobs: stages at a time.
-        run: gets a line and a record for each stage.
-        screen: shows what is going on meanwhile.
-        after: called when a stage is done.
+    ``run`` gets a line and a record per stage, ``screen`` shows the progress, ``after`` is called when a stage is done.
     """
 
     def __init__(
@@ -47,12 +42,12 @@ class Carrying:
         self.durations = Durations()
         self.replies: queue.Queue[tuple[Worker, dict[str, Any] | None]] = queue.Queue()
 
-    def carry_out(self) -> None:
-        """All that is left to do."""
+    def execute(self) -> None:
+        """Run all stages that are left."""
         self._recall_durations()
         total = len(self.protocol.stages)
-        skipped = f"; done already: {len(self.done)}" if self.done else ""
-        self.run.say(f"stages: {total} ({count_kinds(self.protocol.stages)}){skipped}; at a time: {self.jobs}")
+        skipped = f"; already done: {len(self.done)}" if self.done else ""
+        self.run.say(f"stages: {total} ({count_kinds(self.protocol.stages)}){skipped}; in parallel: {self.jobs}")
         try:
             self._start_ready()
             while self.running:
@@ -65,10 +60,10 @@ class Carrying:
             for worker in [*self.running, *self.idle]:
                 worker.close()
         if self.failures:
-            raise FailureError("; ".join(self.failures) + "; once that is mended, the same command goes on from here")
+            raise FailureError("; ".join(self.failures) + "; fix the cause and rerun the command to resume")
 
     def _recall_durations(self) -> None:
-        """What stages took before this run was broken off."""
+        """Read the durations of stages before this run was interrupted."""
         stages = {self.protocol.name(stage): stage for stage in self.done}
         for record in read_records(self.run.path / METRICS):
             if record["stage"] in stages and not record.get("resumed"):
@@ -87,7 +82,7 @@ class Carrying:
         for stage in [stage for stage in self.waiting if self._is_ready(stage)]:
             if len(self.running) == self.jobs:
                 return
-            if self.protocol.is_done(stage):  # two branches can have the same run
+            if self.protocol.is_done(stage):  # two branches can share a run
                 self.waiting.remove(stage)
                 self.done.add(stage)
                 self.after(stage)
@@ -98,16 +93,17 @@ class Carrying:
             worker.send(self.protocol.request(stage))
         self._show()
 
+    def _reply(self) -> tuple[Worker, dict[str, Any] | None] | None:
+        with suppress(queue.Empty):
+            return self.replies.get(timeout=POLL_SECONDS)
+        return None
+
     def _wait(self) -> None:
-        """Until a worker has something to say."""
-        while True:
-            try:
-                worker, reply = self.replies.get(timeout=SECONDS_BETWEEN_LOOKS)
-            except queue.Empty:
-                self._show()
-                continue
-            break
-        if worker not in self.running:  # an idle one has ended
+        """Wait for the reply of a worker."""
+        while (found := self._reply()) is None:
+            self._show()
+        worker, reply = found
+        if worker not in self.running:  # an idle worker has ended
             self.idle.remove(worker)
             return
         stage, _, resumed = self.running.pop(worker)
@@ -141,7 +137,7 @@ class Carrying:
     def _fail(self, stage: PlannedStage, reason: str) -> None:
         name = self.protocol.name(stage)
         self.failures.append(f"{name} failed: {reason}; its log: {self.protocol.log(stage)}")
-        others = f"; no more are started, {len(self.running)} still at work" if self.running else ""
+        others = f"; no more stages are started, {len(self.running)} still running" if self.running else ""
         with self.screen.aside():
             self.run.say(f"{name} failed: {reason}{others}")
 
@@ -154,27 +150,23 @@ class Carrying:
         if not self.screen.is_live:
             return
         now = time.monotonic()
-        at_work = {self.protocol.name(stage): now - began for stage, began, _ in self.running.values()}
-        self.screen.show(len(self.done), len(self.protocol.stages), at_work, self._left())
+        running = {self.protocol.name(stage): now - began for stage, began, _ in self.running.values()}
+        self.screen.show(len(self.done), len(self.protocol.stages), running, self._left())
 
     def _interrupt(self) -> None:
         for worker in self.running:
             worker.interrupt()
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + SHUTDOWN_SECONDS
         waiting_for = set(self.running)
         while waiting_for and time.monotonic() < end:
-            try:
-                worker, reply = self.replies.get(timeout=SECONDS_BETWEEN_LOOKS)
-            except queue.Empty:
-                continue
-            if reply is None:
-                waiting_for.discard(worker)
+            if (found := self._reply()) is not None and found[1] is None:
+                waiting_for.discard(found[0])
 
 
 def find_done(protocol: Protocol) -> set[PlannedStage]:
-    """The stages that are done; one is looked at only if all it needs is. Nothing is written."""
+    """The finished stages. Writes nothing."""
     done: set[PlannedStage] = set()
-    for stage in protocol.stages:  # in order: what a stage needs comes before it
+    for stage in protocol.stages:  # a stage comes after those it needs
         if done.issuperset(protocol.needs(stage)) and protocol.is_done(stage):
             done.add(stage)
     return done

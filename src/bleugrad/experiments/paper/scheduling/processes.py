@@ -1,4 +1,4 @@
-"""The other end of the workers: started when needed, told what to do, and ended with this process."""
+"""The workers as the scheduler sees them: started on demand, and ended with this process."""
 
 import contextlib
 import json
@@ -10,28 +10,26 @@ import sys
 import threading
 from typing import Any
 
-PATIENCE = 20.0
-"""Seconds a worker has to end after it was asked to."""
+SHUTDOWN_SECONDS = 20.0
+"""Time for a worker to end before it is killed."""
 
 
 class Worker:
-    """A process that carries out one stage at a time.
+    """A process that runs one stage at a time, with ``threads`` threads of torch (0: torch's default).
 
-    Args:
-        threads: of torch in it; 0 leaves it to torch.
-        replies: gets this worker and what it answers; None once it has ended.
+    ``replies`` gets this worker with each answer, and with None when the process has ended.
     """
 
     def __init__(self, threads: int, replies: "queue.Queue[tuple[Worker, dict[str, Any] | None]]") -> None:
         environment = os.environ | ({"OMP_NUM_THREADS": str(threads)} if threads else {})
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "bleugrad.experiments.paper.worker"],
+            [sys.executable, "-m", "bleugrad.experiments.paper.scheduling.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             encoding="utf-8",
             env=environment,
-            start_new_session=True,  # an interrupt from the keyboard comes to us only, and we pass it on
+            start_new_session=True,  # Ctrl-C reaches the scheduler only, which passes it on
         )
         self._replies = replies
         threading.Thread(target=self._listen, daemon=True).start()
@@ -42,29 +40,29 @@ class Worker:
         return self._process.pid
 
     def send(self, request: dict[str, Any]) -> None:
-        """Have a stage carried out. That the process has ended meanwhile is heard in the replies."""
+        """Send a stage. If the process has ended, ``replies`` says so."""
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
 
     def end_in_words(self) -> str:
-        """How the process ended."""
+        """How the process ended, as text."""
         code = self._process.wait()
-        return f"its process was ended by signal {-code}" if code < 0 else f"its process ended with code {code}"
+        return f"its process was killed by signal {-code}" if code < 0 else f"its process ended with code {code}"
 
     def interrupt(self) -> None:
-        """Have it break off and say so in its run."""
+        """Interrupt the stage."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
 
     def close(self) -> None:
-        """End it."""
+        """End the process."""
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
         try:
-            self._process.wait(PATIENCE)
+            self._process.wait(SHUTDOWN_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

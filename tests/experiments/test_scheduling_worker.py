@@ -7,10 +7,10 @@ import pytest
 
 from bleugrad.configuration.loading import build
 from bleugrad.errors import FailureError
-from bleugrad.experiments.paper import worker
 from bleugrad.experiments.paper.config import ReproduceConfig
 from bleugrad.experiments.paper.plan import PlannedStage, Protocol
-from bleugrad.training import run, system
+from bleugrad.experiments.paper.scheduling import worker
+from bleugrad.training import evaluation, run
 
 
 @pytest.mark.parametrize("device", ["cpu", "auto"])
@@ -26,9 +26,9 @@ def test_every_stage_uses_the_device_of_the_settings(monkeypatch, device, kind):
         used.append(config.device)
         raise FailureError("enough")
 
-    monkeypatch.setattr(system, "load", load)
+    monkeypatch.setattr(evaluation, "load", load)
     monkeypatch.setattr(run, "train_run", train_run)
     protocol = Protocol(build(ReproduceConfig, {"device": device}), Path("out"))
     request = json.loads(json.dumps(protocol.request(PlannedStage(kind, 1, "base"))))
-    assert worker._carry_out(request) == {"error": "enough"}
+    assert worker._execute(request) == {"error": "enough"}
     assert used == [device]

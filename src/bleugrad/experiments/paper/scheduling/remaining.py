@@ -1,4 +1,4 @@
-"""How long the rest will take, from what stages of each kind have taken so far."""
+"""The remaining time, estimated from the durations of earlier stages of each kind."""
 
 from collections.abc import Mapping, Sequence
 from statistics import mean
@@ -6,26 +6,26 @@ from statistics import mean
 from bleugrad.experiments.paper.plan import PlannedStage, Protocol
 
 SECOND_PHASE = 1.5
-"""Epochs of cross-entropy that one of another objective is taken to last, until one is measured."""
+"""Duration of a second-phase epoch in epochs of cross-entropy, until one is measured."""
 TEST = 1.0
-"""Epochs that a test is taken to last, until one is measured."""
+"""Duration of a test in epochs of cross-entropy, until one is measured."""
 
 
 class Durations:
-    """Seconds that stages took, by kind; a try's kind is its branch."""
+    """Seconds of stages by kind; for tries also by branch."""
 
     def __init__(self) -> None:
         self._seconds: dict[tuple[str, str], list[float]] = {}
         self._epoch: list[float] = []
 
     def add(self, stage: PlannedStage, seconds: float, epochs: int = 0) -> None:
-        """A stage has taken so long, from its beginning; ``epochs`` are those of a base."""
+        """Add the duration of a stage; ``epochs`` is the number of epochs of a base."""
         self._seconds.setdefault(_kind(stage), []).append(seconds)
         if stage.kind == "base":
             self._epoch.append(seconds / max(epochs, 1))
 
     def expect(self, stage: PlannedStage, epochs: int) -> float | None:
-        """Seconds a stage will take, None while nothing is known; ``epochs`` are those of a try."""
+        """Expected seconds of a stage, None if unknown; ``epochs`` is the number of epochs of a try."""
         for known in (_kind(stage), *(kind for kind in self._seconds if kind[0] == stage.kind)):
             if known in self._seconds:
                 return mean(self._seconds[known])
@@ -41,14 +41,9 @@ def seconds_left(
     durations: Durations,
     jobs: int,
 ) -> float | None:
-    """Seconds until all is done, by going through the schedule; None while nothing is known.
+    """Seconds until all stages are done, by simulating the schedule with ``jobs`` workers; None if unknown.
 
-    Args:
-        protocol: for what a stage waits.
-        waiting: the stages to be started, in order.
-        running: those that run, and for how many seconds.
-        durations: of earlier stages.
-        jobs: stages at a time.
+    ``waiting`` are the stages to be started, in order; ``running`` has the seconds that each running stage took so far.
     """
     ends: dict[PlannedStage, float] = {}
     for stage in [*running, *waiting]:
@@ -70,7 +65,7 @@ def seconds_left(
 
 
 def in_words(seconds: float) -> str:
-    """A duration as people say it.
+    """A duration as text.
 
     Example:
         >>> in_words(42), in_words(100), in_words(6 * 60), in_words(100 * 60)
