@@ -384,8 +384,8 @@ def test_a_loop_written_for_cross_entropy(seed):
 
 def test_it_lives_as_a_module(seed):
     loss = ExpectedBLEULoss(
-        method="bound", max_order=3, weights=[0.5, 0.3, 0.2], smoothing=0.5, level="sentence", eos_id=2, ignore_index=-1,
-        reduction="sum", cross_entropy_weight=0.25,
+        method="bound", max_order=3, weights=[0.5, 0.3, 0.2], smoothing=0.5, level="sentence", eos_id=2,
+        ignore_index=-1, reduction="sum", cross_entropy_weight=0.25,
     )  # fmt: skip
     logits, labels = draw_batch()
     labels[labels == IGNORE] = -1
