@@ -9,7 +9,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from bleugrad import ExpectedBLEULoss, Projection
+from bleugrad import ExpectedBLEULoss, MinimumRiskLoss, Projection, ReinforceLoss, UnbiasedBLEULoss
 from tests.losses.cases import IGNORE
 from tests.processes import PROCESSES, run_processes
 
@@ -19,6 +19,27 @@ LENGTHS = (7, 4, 9, 1, 6)  # of the sentences of the whole batch
 pytestmark = pytest.mark.skipif(
     not dist.is_available() or not dist.is_gloo_available(), reason="torch was built without gloo"
 )
+
+
+class FixedDraws:
+    """The same random numbers for every sentence, whichever process holds it."""
+
+    def _uniform(self, batch, steps, device):
+        generator = torch.Generator().manual_seed(1)
+        numbers = torch.rand(max(LENGTHS), self.samples, generator=generator, dtype=torch.float64)
+        return numbers[:steps].expand(batch, -1, -1)
+
+
+class FixedReinforce(FixedDraws, ReinforceLoss):
+    pass
+
+
+class FixedMinimumRisk(FixedDraws, MinimumRiskLoss):
+    pass
+
+
+class FixedUnbiased(FixedDraws, UnbiasedBLEULoss):
+    pass
 
 
 @dataclass(frozen=True)
@@ -101,12 +122,22 @@ CASES = {
     "float32": Case({"cross_entropy_weight": 0.1}, dtype=torch.float32),
     "float32 eos": Case({"eos_id": EOS}, dtype=torch.float32),
     "fused": Case({"eos_id": EOS, "cross_entropy_weight": 0.3}, fused=True),
+    "reinforce": Case({"samples": 2}, kind=FixedReinforce),
+    "reinforce words": Case({"word_start": STARTS, "cross_entropy_weight": 0.3}, ignored=(1,), kind=FixedReinforce),
+    "minimum risk": Case({"eos_id": EOS, "cross_entropy_weight": 0.3}, split=4, kind=FixedMinimumRisk),
+    "unbiased": Case({"eos_id": EOS, "cross_entropy_weight": 0.3}, several=True, split=1, kind=FixedUnbiased),
+    "unbiased words": Case({"word_start": STARTS}, kind=FixedUnbiased),
 }
 APART = {
     "one process without sentences": Case({"cross_entropy_weight": 0.3}, split=0),
     "one process without sentences eos": Case({"eos_id": EOS, "cross_entropy_weight": 0.3}, split=0),
     "one process without sentences words": Case({"word_start": STARTS, "cross_entropy_weight": 0.3}, split=0),
     "one process without sentences words eos": Case({"word_start": STARTS, "eos_id": EOS}, split=5),
+    "one process without sentences unbiased": Case(
+        {"eos_id": EOS, "cross_entropy_weight": 0.3}, split=0, kind=FixedUnbiased
+    ),
+    "one process without sentences reinforce words": Case({"word_start": STARTS}, split=5, kind=FixedReinforce),
+    "nothing that counts minimum risk": Case({"word_start": STARTS}, ignored=(0, 1), kind=FixedMinimumRisk),
     "one reference beside two": Case({"eos_id": EOS}, several=True, numbers=(1, 1, 2, 1, 2)),
     "two references beside one": Case({"eos_id": EOS, "smoothing": 0.5}, several=True, numbers=(2, 1, 1, 1, 1)),
     "one reference beside two in words": Case({"word_start": STARTS}, several=True, numbers=(1, 1, 2, 1, 2)),

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import bleugrad
-from tests.cases import FAMILIES, assert_near, draw_case, draw_cases, one_hot_logits
+from tests.cases import FAMILIES, FIELDS, assert_near, assert_same, draw_case, draw_cases, one_hot_logits
 from tests.oracles import counting
 
 SMOOTHINGS = (0.0, 0.5, 1.0)
@@ -184,3 +184,14 @@ def test_lower_in_words_is_that_of_tokens_where_every_token_is_a_word(rng, monke
     words = bleugrad.expected_bleu(logits, references, word_start=torch.ones(9, dtype=torch.bool), **options)
     assert (tokens.lower > 0.05).all()
     torch.testing.assert_close(words.lower, tokens.lower, rtol=1e-2, atol=0)
+
+
+@pytest.mark.parametrize("eos_id", [None, 0])
+def test_the_interval_may_be_left_out(seed, eos_id):
+    logits, references = torch.randn(2, 5, 4, dtype=torch.float64), [[1, 2, 3], [2, 2]]
+    whole, without = (
+        bleugrad.expected_bleu(logits, references, eos_id=eos_id, interval=asked) for asked in (True, False)
+    )
+    assert without.lower is None
+    assert without.upper is None
+    assert_same(without, whole, atol=0, fields=FIELDS[:-2])
