@@ -8,7 +8,7 @@ from torch import Tensor
 from bleugrad.arguments import check_nonnegative
 from bleugrad.losses.base import LossOptions
 from bleugrad.losses.rewards import RewardedSamples
-from bleugrad.losses.sampling import SampledLossBase, check_samples, outside_autocast, with_gradient_of
+from bleugrad.losses.sampling import SampledLossBase, SampledRows, check_samples, with_gradient_of
 from bleugrad.references.sequences import IdLists
 from bleugrad.references.targets import Targets
 
@@ -81,35 +81,16 @@ class MinimumRiskLoss(SampledLossBase):
             f"{super().extra_repr()}"
         )
 
-    def forward(
-        self,
-        logits: Tensor,
-        labels: Tensor | None = None,
-        *,
-        references: Tensor | IdLists | None = None,
-        mask: Tensor | None = None,
-    ) -> Tensor:
-        """The loss, of candidates drawn from the rows of the logits.
-
-        Args:
-            logits: (B, T, V).
-            labels: (B, T), as for cross-entropy. May be left out where ``references`` are given and the labels are not
-                to be a candidate.
-            references: where they are not the labels: (B, R), (B, K, R) or nested lists; lengths need not be T.
-            mask: (B, T) bool, positions that count; by default those with a label.
-        """
-        with outside_autocast(logits):
-            drawn = self._sample(logits, labels, references, mask)
-            tokens, of_tokens, targets = drawn.tokens, drawn.log_probs, drawn.targets
-            if self.include_reference:
-                assert targets.labels is not None
-                tokens = torch.cat([tokens, targets.labels[:, None]], 1)
-                of_tokens = torch.cat([of_tokens, drawn.chosen_log_probs.transpose(1, 2)], 1)
-            candidates = self._reward_rows(tokens, targets)
-            chosen = distinct(candidates) & self._labelled(candidates, targets)
-            log_probs = candidates.log_probs(of_tokens)
-            loss = self._loss(candidates, chosen, log_probs, self.samples, targets.limits > 0)
-            return self.add_cross_entropy(loss, drawn.label_log_probs, targets)
+    def _drawn_loss(self, drawn: SampledRows) -> Tensor:
+        tokens, of_tokens, targets = drawn.tokens, drawn.log_probs, drawn.targets
+        if self.include_reference:
+            assert targets.labels is not None
+            tokens = torch.cat([tokens, targets.labels[:, None]], 1)
+            of_tokens = torch.cat([of_tokens, drawn.chosen_log_probs.transpose(1, 2)], 1)
+        candidates = self._reward_rows(tokens, targets)
+        chosen = distinct(candidates) & self._labelled(candidates, targets)
+        log_probs = candidates.log_probs(of_tokens)
+        return self._loss(candidates, chosen, log_probs, self.samples, targets.limits > 0)
 
     def _chosen(self, targets: Targets, shape: tuple[int, int]) -> Tensor:
         if not self.include_reference:

@@ -10,9 +10,9 @@ from bleugrad.losses.base import LossOptions
 from bleugrad.losses.rewards import RewardedSamples, leave_one_out
 from bleugrad.losses.sampling import (
     SampledLossBase,
+    SampledRows,
     check_given_tokens,
     check_samples,
-    outside_autocast,
     with_gradient_of,
 )
 from bleugrad.references.sequences import IdLists
@@ -81,32 +81,14 @@ class ReinforceLoss(SampledLossBase):
         """The options, as they were given."""
         return f"baseline={self.baseline!r}, {super().extra_repr()}"
 
-    def forward(
-        self,
-        logits: Tensor,
-        labels: Tensor | None = None,
-        *,
-        references: Tensor | IdLists | None = None,
-        mask: Tensor | None = None,
-    ) -> Tensor:
-        """The loss, of samples drawn from the rows of the logits.
-
-        Args:
-            logits: (B, T, V).
-            labels: (B, T), as for cross-entropy. May be left out where ``references`` are given.
-            references: where they are not the labels: (B, R), (B, K, R) or nested lists; lengths need not be T.
-            mask: (B, T) bool, positions that count; by default those with a label.
-        """
-        with outside_autocast(logits):
-            drawn = self._sample(logits, labels, references, mask)
-            tokens = drawn.tokens
-            if self.baseline == "greedy":
-                tokens = torch.cat([tokens, drawn.greedy[:, None]], 1)
-            rewarded = self._reward_rows(tokens, drawn.targets)
-            samples = rewarded.first(self.samples)
-            greedy, log_probs = rewarded.rewards[:, self.samples :], samples.log_probs(drawn.log_probs)
-            loss = self._loss(samples, log_probs, greedy, drawn.targets.limits > 0)
-            return self.add_cross_entropy(loss, drawn.label_log_probs, drawn.targets)
+    def _drawn_loss(self, drawn: SampledRows) -> Tensor:
+        tokens = drawn.tokens
+        if self.baseline == "greedy":
+            tokens = torch.cat([tokens, drawn.greedy[:, None]], 1)
+        rewarded = self._reward_rows(tokens, drawn.targets)
+        samples = rewarded.first(self.samples)
+        greedy, log_probs = rewarded.rewards[:, self.samples :], samples.log_probs(drawn.log_probs)
+        return self._loss(samples, log_probs, greedy, drawn.targets.limits > 0)
 
     def from_samples(
         self,

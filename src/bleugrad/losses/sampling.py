@@ -1,5 +1,6 @@
 """What the sampled losses share: options, random numbers, statistics, and the samples of a batch."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,7 +97,7 @@ class SampledRows:
     opening: Tensor
 
 
-class SampledLossBase(LossBase):
+class SampledLossBase(LossBase, ABC):
     """A loss from samples of each sentence.
 
     ``statistics`` describes the last call; it is None before the first, and is not recorded under torch.compile.
@@ -118,6 +119,31 @@ class SampledLossBase(LossBase):
     def extra_repr(self) -> str:
         """The options."""
         return f"samples={self.samples}, {super().extra_repr()}"
+
+    def forward(
+        self,
+        logits: Tensor,
+        labels: Tensor | None = None,
+        *,
+        references: Tensor | IdLists | None = None,
+        mask: Tensor | None = None,
+    ) -> Tensor:
+        """The loss, of samples drawn from the rows of the logits.
+
+        Args:
+            logits: (B, T, V).
+            labels: (B, T), as for cross-entropy. May be left out where ``references`` are given, unless the
+                cross-entropy or a candidate is made of them.
+            references: where they are not the labels: (B, R), (B, K, R) or nested lists; lengths need not be T.
+            mask: (B, T) bool, positions that count; by default those with a label.
+        """
+        with torch.autocast(Rows(logits).device.type, enabled=False):
+            drawn = self._sample(logits, labels, references, mask)
+            return self.add_cross_entropy(self._drawn_loss(drawn), drawn.label_log_probs, drawn.targets)
+
+    @abstractmethod
+    def _drawn_loss(self, drawn: SampledRows) -> Tensor:
+        """The loss without cross-entropy."""
 
     def _sample(
         self,
@@ -240,11 +266,6 @@ def check_samples(samples: object, least: int = 1, reason: str = "") -> int:
     if not least <= number < 2**31:
         raise ValueError(f"samples is {number}; expected {least} or more{reason}, and below 2**31")
     return number
-
-
-def outside_autocast(logits: Tensor) -> torch.autocast:
-    """The context of a loss; logits that are no tensor (B, T, V) are refused."""
-    return torch.autocast(Rows(logits).device.type, enabled=False)
 
 
 def with_gradient_of(value: Tensor, surrogate: Tensor) -> Tensor:

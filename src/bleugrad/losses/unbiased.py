@@ -8,9 +8,8 @@ from torch import Tensor
 
 from bleugrad.losses.base import LossOptions
 from bleugrad.losses.rewards import RewardedSamples, score_matches
-from bleugrad.losses.sampling import SampledLossBase, outside_autocast, with_gradient_of
+from bleugrad.losses.sampling import SampledLossBase, SampledRows, with_gradient_of
 from bleugrad.matches.statistics import ExpectedStatistics, row_statistics
-from bleugrad.references.sequences import IdLists
 from bleugrad.references.targets import Targets
 from bleugrad.scores.bleu import BLEU
 
@@ -138,36 +137,18 @@ class UnbiasedBLEULoss(SampledLossBase):
     ) -> None:
         super().__init__(samples, generator, options)
 
-    def forward(
-        self,
-        logits: Tensor,
-        labels: Tensor | None = None,
-        *,
-        references: Tensor | IdLists | None = None,
-        mask: Tensor | None = None,
-    ) -> Tensor:
-        """The loss.
-
-        Args:
-            logits: (B, T, V).
-            labels: (B, T), as for cross-entropy. May be left out where ``references`` are given.
-            references: where they are not the labels: (B, R), (B, K, R) or nested lists; lengths need not be T.
-            mask: (B, T) bool, positions that count; by default those with a label.
-        """
-        with outside_autocast(logits):
-            drawn = self._sample(logits, labels, references, mask)
-            targets = drawn.targets
-            samples = self._reward_rows(drawn.tokens, targets)
-            statistics = row_statistics(drawn.chosen_log_probs.exp(), drawn.opening, targets, "exact")
-            linear, joint = linearise(statistics, self.expectation.score)
-            expected = linear.expectation(statistics.lengths.probs, joint)
-            stand_in = linear.of_samples(samples, random_length=not statistics.lengths.fixed)
-            self._record(samples, stand_in, targets.limits > 0)
-            residuals = (samples.rewards - stand_in).to(expected.dtype)
-            value = 1 - expected - residuals.mean(1)
-            surrogate = -expected - (residuals * samples.log_probs(drawn.log_probs)).mean(1)
-            loss = self.reduce(with_gradient_of(value, surrogate), targets.limits > 0)
-            return self.add_cross_entropy(loss, drawn.label_log_probs, targets)
+    def _drawn_loss(self, drawn: SampledRows) -> Tensor:
+        targets = drawn.targets
+        samples = self._reward_rows(drawn.tokens, targets)
+        statistics = row_statistics(drawn.chosen_log_probs.exp(), drawn.opening, targets, "exact")
+        linear, joint = linearise(statistics, self.expectation.score)
+        expected = linear.expectation(statistics.lengths.probs, joint)
+        stand_in = linear.of_samples(samples, random_length=not statistics.lengths.fixed)
+        self._record(samples, stand_in, targets.limits > 0)
+        residuals = (samples.rewards - stand_in).to(expected.dtype)
+        value = 1 - expected - residuals.mean(1)
+        surrogate = -expected - (residuals * samples.log_probs(drawn.log_probs)).mean(1)
+        return self.reduce(with_gradient_of(value, surrogate), targets.limits > 0)
 
     def _chosen(self, targets: Targets, shape: tuple[int, int]) -> Tensor:
         return targets.columns[:, None].expand(*shape, -1)
