@@ -69,7 +69,7 @@ class ExpectedBLEULoss(ExpectedScoreLoss):
         ignore_index: labels equal to it do not count, wherever they stand: right or left padding, a masked prompt,
             holes.
         word_start: (V,) bool, tokens that open a word; then words are counted, exactly, while labels and references
-            stay token ids. See :func:`bleugrad.tokenizers.word_start_mask`.
+            stay token ids. See :func:`bleugrad.word_start_mask`.
         reduction: "mean" over sentences with a position that counts, "sum", or "none" for (B,), 0 where nothing counts.
         cross_entropy_weight: adds this times the cross-entropy of the labels (mean over tokens; at sentence level with
             "sum" and "none" the mean of each sentence), from the same pass over the logits.
