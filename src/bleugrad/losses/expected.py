@@ -65,7 +65,7 @@ class ExpectedBLEULoss(ExpectedScoreLoss):
         sharpness: scores distributions proportional to p ^ sharpness, so that the model itself need not become certain.
             The cross-entropy stays that of the model. Values other than 1 cost one more tensor of the logits' size.
         end_positions: with ``eos_id``, this many positions after the last one that counts, with tokens that match
-            nothing. Without them a hypothesis that does not end in time costs nothing.
+            nothing. Without them a hypothesis that does not end in time has one token too many, whatever follows.
         ignore_index: labels equal to it do not count, wherever they stand: right or left padding, a masked prompt,
             holes.
         word_start: (V,) bool, tokens that open a word; then words are counted, exactly, while labels and references
