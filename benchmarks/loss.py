@@ -57,7 +57,7 @@ def plain_candidates(batch: int, steps: int, vocabulary: int) -> dict[str, Calla
     labels = torch.randint(1, vocabulary, (batch, steps), generator=generator)  # 0 is EOS
     starts = torch.rand(vocabulary, generator=generator) < 0.5
     exact, bound = bleugrad.ExpectedBLEULoss(), bleugrad.ExpectedBLEULoss(method="bound")
-    words, bound_words = (bleugrad.ExpectedBLEULoss(method, word_start=starts) for method in ("exact", "bound"))
+    words, bound_words = (bleugrad.ExpectedBLEULoss(method=method, word_start=starts) for method in ("exact", "bound"))
     ended = bleugrad.ExpectedBLEULoss(word_start=starts, eos_id=0)
     mixed = bleugrad.ExpectedBLEULoss(cross_entropy_weight=0.1)
     flat = lambda: F.cross_entropy(logits.view(-1, vocabulary), labels.view(-1))  # noqa: E731
@@ -79,17 +79,17 @@ def linear_candidates(batch: int, steps: int, vocabulary: int) -> dict[str, Call
     frozen = weight.detach()
     labels = torch.randint(vocabulary, (batch, steps), generator=generator)
     chunked = torch.nn.LinearCrossEntropyOptions(batch_chunk_size=CHUNK_ROWS, chunking_method=None)
-    fused, plain = bleugrad.LinearExpectedBLEULoss(), bleugrad.ExpectedBLEULoss()
+    loss = bleugrad.ExpectedBLEULoss()
 
     def cross_entropy(projection: Tensor) -> Tensor:
         return F.linear_cross_entropy(hidden.view(-1, WIDTH), projection, labels.view(-1), options=chunked)
 
     return {
         "linear_cross_entropy": step(lambda: cross_entropy(weight), hidden, weight),
-        "fused": step(lambda: fused(hidden, weight, labels), hidden, weight),
-        "plain": step(lambda: plain(hidden @ weight.T, labels), hidden, weight),
+        "fused": step(lambda: loss(bleugrad.Projection(hidden, weight), labels), hidden, weight),
+        "plain": step(lambda: loss(hidden @ weight.T, labels), hidden, weight),
         "linear_cross_entropy, frozen": step(lambda: cross_entropy(frozen), hidden),
-        "fused, frozen": step(lambda: fused(hidden, frozen, labels), hidden),
+        "fused, frozen": step(lambda: loss(bleugrad.Projection(hidden, frozen), labels), hidden),
     }
 
 

@@ -172,7 +172,7 @@ def sampled_word_bleu(rows: Tensor, references: list[list[int]], mask: Tensor, s
     for _ in range(count):
         drawn = torch.multinomial(probs.flatten(0, 1), 1).view_as(mask)
         drawn = drawn.masked_fill(~mask, -100)
-        total += bleugrad.bleu(drawn, references, word_start=starts, smoothing=SMOOTHING).value
+        total += bleugrad.bleu(drawn, references, word_start=starts, smoothing=SMOOTHING, level="sentence").value
     return total / count
 
 
@@ -195,8 +195,10 @@ def measure(model: Translator, settings: Settings, tokenizer: Tokenizer, source:
         begin = torch.full((len(target), 1), BEGIN)
         hidden = model(padded(source[chunk]), torch.cat([begin, target[:, :-1]], 1))
         options = {"mask": mask, "level": "sentence", "smoothing": SMOOTHING}
-        token = bleugrad.linear_expected_bleu(hidden, weight, references[chunk], **options)
-        word = bleugrad.linear_expected_bleu(hidden, weight, references[chunk], word_start=starts, **options)
+        token = bleugrad.expected_bleu(bleugrad.Projection(hidden, weight), references[chunk], **options)
+        word = bleugrad.expected_bleu(
+            bleugrad.Projection(hidden, weight), references[chunk], word_start=starts, **options
+        )
         sampled = sampled_word_bleu(hidden @ weight.T, references[chunk], mask, starts, settings.samples)
         for name, values in (("token", token.value), ("word", word.value), ("sampled", sampled)):
             sentence[name] += values.tolist()
@@ -208,22 +210,26 @@ def measure(model: Translator, settings: Settings, tokenizer: Tokenizer, source:
     hidden = torch.cat([nn.functional.pad(part, (0, 0, 0, width - part.shape[1])) for part in states])
     mask = torch.cat([nn.functional.pad(part, (0, width - part.shape[1])) for part in masks])
     options = {"mask": mask, "level": "corpus", "smoothing": 0.0}
-    expected_token = bleugrad.linear_expected_bleu(hidden, weight, references, **options).value.item()
-    expected_word = bleugrad.linear_expected_bleu(hidden, weight, references, word_start=starts, **options).value.item()
+    expected_token = bleugrad.expected_bleu(bleugrad.Projection(hidden, weight), references, **options).value.item()
+    expected_word = bleugrad.expected_bleu(
+        bleugrad.Projection(hidden, weight), references, word_start=starts, **options
+    ).value.item()
 
     decoded = list(itertools.chain(*(greedy(model, padded(source[i : i + 50]), 60) for i in range(0, len(source), 50))))
     outputs = tokenizer.decode_batch(decoded)
     again = encode(tokenizer, outputs)
     numbers: dict[str, int] = {}
     words, reference_words = word_numbers(outputs, numbers), word_numbers(texts, numbers)
-    sentence["greedy_word"] = bleugrad.bleu(words, reference_words, smoothing=SMOOTHING).value.tolist()
-    sentence["greedy_token"] = bleugrad.bleu(decoded, references, smoothing=SMOOTHING).value.tolist()
+    sentence["greedy_word"] = bleugrad.bleu(
+        words, reference_words, smoothing=SMOOTHING, level="sentence"
+    ).value.tolist()
+    sentence["greedy_token"] = bleugrad.bleu(decoded, references, smoothing=SMOOTHING, level="sentence").value.tolist()
     scorer = sacrebleu.BLEU(tokenize="none", smooth_method="none", force=True)
     return {
         "expected_token": expected_token,
         "expected_word": expected_word,
         "greedy_word": scorer.corpus_score(outputs, [texts]).score / 100,
-        "greedy_token": bleugrad.bleu(decoded, references, level="corpus").value.item(),
+        "greedy_token": bleugrad.bleu(decoded, references, smoothing=0).value.item(),
         "signature": str(scorer.get_signature()),
         "other_segmentation": float(np.mean([a != b for a, b in zip(decoded, again, strict=True)])),
         "sentences": {name: [round(value, 5) for value in values] for name, values in sentence.items()},

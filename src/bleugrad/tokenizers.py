@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bleugrad.core.arguments import check_int
+from bleugrad.arguments import check_int
 
 SPACE_MARK = "▁"
 BYTE_SPACES = "ĠĊĉčċČ"

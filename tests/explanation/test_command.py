@@ -100,7 +100,7 @@ def test_a_page_that_cannot_be_written_is_a_failure(files):
 @pytest.mark.parametrize("page", [True, False])
 def test_a_sentence_too_long_is_refused_at_once(tmp_path, monkeypatch, page):
     """1,000 tokens made a page of 93 MB; 10,000 took 9 GB."""
-    monkeypatch.setattr("bleugrad.explanation.explain.expected_statistics", lambda *_: pytest.fail("it was computed"))
+    monkeypatch.setattr("bleugrad.explanation.explain.row_statistics", lambda *_: pytest.fail("it was computed"))
     np.save(tmp_path / "long.npy", np.zeros((1025, 2), dtype=np.float32))
     html = ["--html", tmp_path / "page.html"] if page else []
     cells = 1025 * 1024 * 4
