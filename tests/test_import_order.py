@@ -20,7 +20,7 @@ BELOW = {
     "outputs": {"backends", "references", "matches"},
     "scores": CORE - {"losses"},
     "losses": CORE,
-    "tokenizers": set(),
+    "tokenizers": {"arguments"},
     "errors": set(),
     "extras": {"errors"},
     "configuration": {"errors"},
