@@ -48,17 +48,17 @@ class Settings:
 
 
 ESTIMATORS: dict[str, Callable[..., torch.nn.Module]] = {
-    "REINFORCE, no baseline": partial(bleugrad.ReinforceLoss, 1, "none"),
-    "REINFORCE, greedy": partial(bleugrad.ReinforceLoss, 1, "greedy"),
-    "REINFORCE, leave-one-out": partial(bleugrad.ReinforceLoss, 8, "leave-one-out"),
-    "minimum risk, alpha 0.005": partial(bleugrad.MinimumRiskLoss, 8, 0.005),
-    "minimum risk, alpha 1": partial(bleugrad.MinimumRiskLoss, 8, 1.0),
-    "unbiased, 1 sample": partial(bleugrad.UnbiasedBLEULoss, 1),
-    "unbiased, 8 samples": partial(bleugrad.UnbiasedBLEULoss, 8),
+    "REINFORCE, no baseline": partial(bleugrad.ReinforceLoss, baseline="none"),
+    "REINFORCE, greedy": partial(bleugrad.ReinforceLoss, baseline="greedy"),
+    "REINFORCE, leave-one-out": partial(bleugrad.ReinforceLoss, samples=8, baseline="leave-one-out"),
+    "minimum risk, alpha 0.005": partial(bleugrad.MinimumRiskLoss, samples=8, alpha=0.005),
+    "minimum risk, alpha 1": partial(bleugrad.MinimumRiskLoss, samples=8, alpha=1.0),
+    "unbiased, 1 sample": partial(bleugrad.UnbiasedBLEULoss, samples=1),
+    "unbiased, 8 samples": partial(bleugrad.UnbiasedBLEULoss, samples=8),
 }
 SURROGATES: dict[str, Callable[..., torch.nn.Module]] = {
-    "exact surrogate": partial(bleugrad.ExpectedBLEULoss, "exact", level="sentence"),
-    "bound": partial(bleugrad.ExpectedBLEULoss, "bound", level="sentence"),
+    "exact surrogate": partial(bleugrad.ExpectedBLEULoss, level="sentence"),
+    "bound": partial(bleugrad.ExpectedBLEULoss, method="bound", level="sentence"),
 }
 
 
@@ -142,7 +142,7 @@ def spread(draw: Callable[[], Tensor], calls: int) -> dict[str, float]:
 
 def measure(settings: Settings, steps: int, vocabulary: int, probability: float | None) -> dict:
     logits, labels = draw_rows(settings, steps, vocabulary, probability)
-    many = bleugrad.UnbiasedBLEULoss(settings.truth_samples, generator=settings.seed + 1)
+    many = bleugrad.UnbiasedBLEULoss(samples=settings.truth_samples, generator=settings.seed + 1)
     truth = Blocks(partial(gradient, many, logits, labels), settings.truth_blocks, settings.truth_calls)
     squared, squared_error = with_error(truth.squared_length, settings.truth_blocks)
     losses = {name: build(generator=settings.seed + 2) for name, build in ESTIMATORS.items()}

@@ -28,7 +28,7 @@ def example() -> tuple[torch.Tensor, list[int], torch.Tensor]:
 def sampled(logits: torch.Tensor, reference: list[int], number: int = 20000) -> float:
     """E[BLEU], estimated from sampled hypotheses."""
     drawn = torch.multinomial(logits.softmax(-1), number, replacement=True, generator=torch.Generator().manual_seed(0))
-    return bleugrad.bleu(drawn.T, [reference] * number, smoothing=1.0).value.mean().item()
+    return bleugrad.bleu(drawn.T, [reference] * number, level="sentence").value.mean().item()
 
 
 def matrix(probabilities: torch.Tensor) -> list[str]:

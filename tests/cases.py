@@ -1,4 +1,4 @@
-"""Random small cases for bleugrad.core, drawn in families, with their oracles."""
+"""Random small cases of expected BLEU, drawn in families, with their oracles."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -123,7 +123,7 @@ def one_hot_logits(tokens, vocabulary, dtype=torch.float64, scale=1e4):
     return (torch.nn.functional.one_hot(tokens, vocabulary).to(dtype) * 2 - 1) * scale
 
 
-FIELDS = (
+STATISTICS = (
     "value",
     "matches",
     "totals",
@@ -131,9 +131,8 @@ FIELDS = (
     "brevity_penalty",
     "hypothesis_lengths",
     "reference_lengths",
-    "lower",
-    "upper",
 )
+FIELDS = (*STATISTICS, "lower", "upper")
 
 
 def assert_same(first, second, atol=1e-12, fields=FIELDS):

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import bleugrad
+from tests.cases import FIELDS, STATISTICS
 from tests.oracles import counting
 
 BATCH, STEPS, VOCABULARY = 4, 20, 200
@@ -12,15 +13,6 @@ RELATIVE = 1e-5
 RELATIVE_GRADIENT = 1e-4
 
 METHODS = ("exact", "bound")
-FIELDS = (
-    "value",
-    "matches",
-    "totals",
-    "precisions",
-    "brevity_penalty",
-    "hypothesis_lengths",
-    "reference_lengths",
-)
 
 
 def realistic(kind, eos_id):
@@ -56,7 +48,7 @@ def test_float32_agrees_with_float64(seed, method, eos_id, kind, smoothing, leve
     single, double = logits.clone().requires_grad_(), logits.double().requires_grad_()
     rough, fine = (bleugrad.expected_bleu(x, references, **options) for x in (single, double))
     assert_outward(rough, fine)
-    for field in FIELDS:
+    for field in STATISTICS:
         a, b = getattr(rough, field), getattr(fine, field)
         assert a.dtype == torch.float32
         assert b.dtype == torch.float64
@@ -75,7 +67,7 @@ def test_half_precision_logits_are_computed_in_float32(seed, method, eos_id, dty
     half = logits.to(dtype).requires_grad_()
     single = half.detach().float().requires_grad_()
     rough, fine = (bleugrad.expected_bleu(x, references, method=method, eos_id=eos_id) for x in (half, single))
-    for field in (*FIELDS, "lower", "upper"):
+    for field in FIELDS:
         a, b = getattr(rough, field), getattr(fine, field)
         assert a.dtype == torch.float32
         torch.testing.assert_close(a, b, rtol=RELATIVE, atol=0, msg=lambda m, field=field: f"{field}: {m}")
@@ -97,7 +89,7 @@ def test_autocast_does_not_reach_the_computation(seed, method, eos_id, dtype):
     fine = bleugrad.expected_bleu(outside, references, **options)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         rough = bleugrad.expected_bleu(inside, references, **options)
-    for field in (*FIELDS, "lower", "upper"):
+    for field in FIELDS:
         assert torch.equal(getattr(rough, field), getattr(fine, field)), field
     rough.value.backward()
     fine.value.backward()
