@@ -121,6 +121,16 @@ def test_opcheck(recorded, name):
 TOLERANCES = {torch.float64: {"rtol": 0, "atol": 1e-13}, torch.float32: {"rtol": 1e-5, "atol": 1e-7}}
 
 
+UNSUPPORTED = {
+    ("half", ROWS),
+    ("half, cross-entropy", ROWS),
+    ("bound, eos", "bound_matches"),
+    ("words, bound, eos", "bound_matches"),
+    ("exact, eos", "sum_distribution"),  # of several references
+}
+"""Calls for which the compiled backend leaves an operation to torch."""
+
+
 @pytest.mark.skipif(library.library_for(torch.empty(1)) is None, reason="no kernels")
 @pytest.mark.parametrize("name", CALLS)
 def test_every_backend_has_the_values_and_gradients_of_torch(recorded, name):
@@ -133,8 +143,7 @@ def test_every_backend_has_the_values_and_gradients_of_torch(recorded, name):
         results = []
         for backend in operation.backends:
             if (result := operation._module(backend).forward(True, *inputs)) is None:
-                assert backend == "c"
-                assert "eos" in name or inputs[0].dtype != torch.float32, name
+                assert (name, found) in UNSUPPORTED
                 continue
             outputs, kept = result
             gradients = operation._module(backend).backward(kept, needs, grads, outputs, inputs)
@@ -152,7 +161,6 @@ def test_every_backend_has_the_values_and_gradients_of_torch(recorded, name):
         for result in results[1:]:
             for actual, expected in zip(result, results[0], strict=True):
                 torch.testing.assert_close(actual, expected, **TOLERANCES[actual.dtype])
-        assert len(results) == len(operation.backends) or "c" in operation.backends
 
 
 @pytest.mark.parametrize("kernels", ["c", "torch"])
