@@ -62,7 +62,7 @@ def config(tmp_path, corpus, **more):
 def test_the_catalogue_is_what_the_settings_offer():
     for name, corpus in CATALOGUE.items():
         assert DataConfig(corpus=name).corpus == corpus.name
-        assert callable(corpus.load_recipe())
+        assert callable(corpus.recipe)
         assert bool(corpus.urls) != bool(corpus.made_from)
         assert all(re.match(r"https://[^ ]+/[^/ ]+$", url) for url in corpus.urls)
 

@@ -88,6 +88,7 @@ class BatchPlan:
         count = len(encoded)
         self._source = np.fromiter(map(len, encoded.sources), np.int64, count) + 1
         self._target = np.fromiter(map(len, encoded.targets), np.int64, count) + 1
+        self._sizes = np.maximum(self._source, self._target) if by == "tokens" else np.ones(count, np.int64)
         self._has_more = any(len(references) > 1 for references in encoded.references)
 
     def epoch(self, number: int) -> list[list[int]]:
@@ -96,20 +97,22 @@ class BatchPlan:
         random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([self.seed, number])))
         order = _permutation(random, len(self.encoded))
         batches: list[list[int]] = []
-        pool = POOL * self._sentences_per_batch()
+        pool = POOL * max(1, int(self.size / self._sizes.mean())) if len(order) else 1
         for start in range(0, len(order), pool):
-            batches += self._cut(self._sorted(order[start : start + pool]))
+            chosen = order[start : start + pool]
+            # The sort is stable: sentences of equal lengths keep their random order.
+            chosen = chosen[np.lexsort((self._source[chosen], self._target[chosen]))]
+            batches += _cut(chosen, self._sizes, self.size, len(order))
         return [batches[place] for place in _permutation(random, len(batches))]
 
     def ordered(self, size: int) -> list[list[int]]:
         """Batches for evaluation: every sentence once, the longest sources first, independent of the seed.
 
-        Args:
-            size: maximum sentences per batch; batches of very long sentences hold fewer.
+        A batch holds at most ``size`` sentences, fewer if they are very long.
         """
         _check_at_least("size", size, 1)
         order = np.lexsort((np.arange(len(self.encoded)), -self._target, -self._source))
-        return _cut_by_tokens(order, self._source, size * USUAL_LENGTH, size)
+        return _cut(order, self._source, size * USUAL_LENGTH, size)
 
     def collate(self, indices: Sequence[int]) -> Batch:
         """The tensors of a batch; ``indices`` may be empty."""
@@ -118,22 +121,6 @@ class BatchPlan:
         labels, _ = _padded((encoded.targets[index] for index in indices), IGNORED)
         references = [encoded.references[index] for index in indices] if self._has_more else None
         return Batch(source, lengths, labels, torch.tensor(indices, dtype=torch.long), references)
-
-    def _sentences_per_batch(self) -> int:
-        """Approximate number of sentences per batch."""
-        if self.by == "sentences" or len(self.encoded) == 0:
-            return self.size
-        return max(1, int(self.size / float(np.maximum(self._source, self._target).mean())))
-
-    def _sorted(self, pool: Order) -> Order:
-        """Sorted by length; sentences of equal lengths keep their random order."""
-        return pool[np.lexsort((self._source[pool], self._target[pool]))]
-
-    def _cut(self, order: Order) -> list[list[int]]:
-        if self.by == "tokens":
-            return _cut_by_tokens(order, np.maximum(self._source, self._target), self.size, len(order))
-        indices: list[int] = order.tolist()
-        return [indices[start : start + self.size] for start in range(0, len(indices), self.size)]
 
 
 def shard(batches: Iterable[Sequence[int]], rank: int, world: int) -> list[list[int]]:
@@ -156,14 +143,14 @@ def _permutation(random: np.random.Generator, count: int) -> Order:
     return np.argsort(random.random(count), kind="stable")
 
 
-def _cut_by_tokens(order: Order, lengths: Order, tokens: int, most: int) -> list[list[int]]:
-    """Batches in order, with at most ``most`` sentences and ``tokens`` tokens, or one longer sentence."""
+def _cut(order: Order, lengths: Order, size: int, most: int) -> list[list[int]]:
+    """Batches in order: at most ``most`` sentences, and ``size`` as sentences times longest length, or one sentence."""
     batches: list[list[int]] = []
     batch: list[int] = []
     longest = 0
     for index, length in zip(order.tolist(), lengths[order].tolist(), strict=True):
         longest = max(longest, length)
-        if batch and (len(batch) == most or longest * (len(batch) + 1) > tokens):
+        if batch and (len(batch) == most or longest * (len(batch) + 1) > size):
             batches.append(batch)
             batch, longest = [], length
         batch.append(index)

@@ -25,12 +25,9 @@ class BPEVocabulary(Vocabulary):
 
     @classmethod
     def build(cls, lines: Iterable[str], size: int, min_count: int = 1) -> "BPEVocabulary":
-        """Train on a text.
+        """Train on a text: at most ``size`` tokens, including special tokens and single characters.
 
-        Args:
-            lines: the text.
-            size: maximum number of tokens, including special tokens and single characters.
-            min_count: minimum count of a pair to be merged.
+        Pairs that occur less often than ``min_count`` are not merged.
         """
         require_extra("text", "tokenizers", "a BPE vocabulary")
         import json

@@ -10,9 +10,7 @@ from bleugrad.errors import UsageError
 class Split:
     """Sentence pairs, in the order of the files.
 
-    Attributes:
-        sources: source sentences.
-        references: the translations of each sentence, at least one; the first is the training target.
+    Each source has at least one reference; the first is the training target.
     """
 
     sources: list[str]
@@ -39,13 +37,9 @@ class Split:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Training, validation and test text; training pairs are filtered.
+    """Training text that passed the filters, and all validation and test text.
 
     Attributes:
-        name: name of the corpus.
-        train: the pairs that passed the filters.
-        valid: all validation pairs.
-        test: all test pairs.
         others: further splits by name, such as another test set.
         dropped: number of dropped training pairs, by reason.
         origin: where the text comes from.

@@ -32,16 +32,10 @@ class ConnectionBrokenError(OSError):
 
 
 def download(url: str, target: Path, checksum: str | None = None, most_bytes: int = MOST_BYTES) -> str:
-    """Fetch a file to ``target`` and return its SHA-256 checksum.
+    """Fetch a file to ``target``, whose folder must exist, and return its SHA-256 checksum.
 
     Bytes go to ``target.part``. An existing part is resumed if the server gave it a strong ETag, still has that
-    version, and supports ranges. A complete file with the right checksum is renamed to ``target``.
-
-    Args:
-        url: address of the file.
-        target: path of the result; its folder must exist.
-        checksum: expected SHA-256, if known.
-        most_bytes: maximum size.
+    version, and supports ranges. A complete file with the right ``checksum``, if known, is renamed to ``target``.
     """
     part = target.with_name(target.name + ".part")
     for attempt in range(1, ATTEMPTS + 1):
@@ -75,7 +69,8 @@ def _fetch(url: str, part: Path, most_bytes: int) -> None:
         return
     response, size = answer
     with response:
-        total = _total(response, size)
+        length = response.headers.get("Content-Length", "")
+        total = size + int(length) if length.isdigit() else 0  # 0 if the server does not say
         if size == 0:
             _start_over(response, part)
         with part.open("ab") as file, Progress(total, part.stem, "byte") as progress:
@@ -124,12 +119,6 @@ def _answer(url: str, part: Path) -> tuple[HTTPResponse, int] | None:
 
 def _continues(headers: Message, content_range: str, tag: str) -> bool:
     return headers.get("ETag") == tag and headers.get("Content-Range", "").startswith(content_range)
-
-
-def _total(response: HTTPResponse, start: int) -> int:
-    """Size of the whole file; 0 if the server does not say."""
-    length = response.headers.get("Content-Length")
-    return start + int(length) if length is not None and length.isdigit() else 0
 
 
 def _validator(part: Path) -> Path:

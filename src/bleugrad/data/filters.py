@@ -9,13 +9,7 @@ EMPTY, LONG, RATIO = "empty", "too long", "ratio"
 
 
 def reason_to_drop(source_length: int, target_length: int, max_length: int, max_ratio: float) -> str | None:
-    """The reason to drop a pair of these lengths; None if it is kept.
-
-    Args:
-        source_length: words of the source.
-        target_length: words of the target.
-        max_length: maximum words of either side; 0 for no limit.
-        max_ratio: maximum ratio of the two lengths; 0 for no limit.
+    """The reason to drop a pair of these lengths in words; None if it is kept. A maximum of 0 is no limit.
 
     Example:
         >>> reason_to_drop(3, 0, 50, 9), reason_to_drop(51, 3, 50, 9), reason_to_drop(1, 10, 50, 9)

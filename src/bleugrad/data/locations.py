@@ -13,18 +13,13 @@ VARIABLE = "BLEUGRAD_DATA"
 SPLITS = ("train", "valid", "test")
 
 
-def cache_directory() -> Path:
-    """The default folder of corpora."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "bleugrad" / "data"
-
-
 def roots(directory: str = "") -> list[Path]:
     """The folders that may hold corpora; new ones go to the first."""
     if directory:
         return [Path(directory).expanduser()]
-    variable = os.environ.get(VARIABLE)
-    return [*([Path(variable).expanduser()] if variable else []), cache_directory()]
+    variable, base = os.environ.get(VARIABLE), os.environ.get("XDG_CACHE_HOME")
+    cache = (Path(base) if base else Path.home() / ".cache") / "bleugrad" / "data"
+    return [Path(variable).expanduser(), cache] if variable else [cache]
 
 
 def find_text(folder: Path, name: str) -> Path | None:

@@ -28,13 +28,6 @@ def prepare(config: DataConfig) -> Corpus:
     return replace(corpus, train=train, dropped=dropped)
 
 
-def read_corpus(name: str, folder: Path, source: str, target: str) -> Corpus:
-    """Read a prepared corpus, after checking its checksums if it has any."""
-    verify_sums(folder)
-    train, valid, test = (_read_split(folder, split, source, target) for split in SPLITS)
-    return Corpus(name, train, valid, test, _others(folder, source, target), origin=str(folder))
-
-
 def _unfiltered(config: DataConfig) -> Corpus:
     if config.corpus == "builtin":
         return _builtin(config)
@@ -45,7 +38,10 @@ def _unfiltered(config: DataConfig) -> Corpus:
         from bleugrad.data.named.fetching import fetch
 
         folder = fetch(config)
-    return read_corpus(config.corpus, folder, config.source_language, config.target_language)
+    verify_sums(folder)
+    languages = config.source_language, config.target_language
+    train, valid, test = (_read_split(folder, split, *languages) for split in SPLITS)
+    return Corpus(config.corpus, train, valid, test, _others(folder, *languages), origin=str(folder))
 
 
 def _builtin(config: DataConfig) -> Corpus:

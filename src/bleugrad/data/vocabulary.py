@@ -79,13 +79,7 @@ class WordVocabulary(Vocabulary):
 
     @classmethod
     def build(cls, lines: Iterable[str], min_count: int = 1, size: int = 0) -> "WordVocabulary":
-        """The words of a text, the most frequent first.
-
-        Args:
-            lines: the text.
-            min_count: minimum count of a word.
-            size: maximum number of tokens, including special tokens; 0 for no limit.
-        """
+        """The words of a text, most frequent first; at most ``size`` tokens with the special ones (0: no limit)."""
         counts: Counter[str] = Counter()
         for line in lines:
             counts.update(line.split())
@@ -97,12 +91,7 @@ class WordVocabulary(Vocabulary):
 
     @classmethod
     def from_list(cls, words: Iterable[str], size: int = 0) -> "WordVocabulary":
-        """A vocabulary of given words; special tokens among them are moved to the front.
-
-        Args:
-            words: distinct words.
-            size: maximum number of tokens, including special tokens; 0 for no limit.
-        """
+        """A vocabulary of distinct words, limited as by :meth:`build`; special tokens among them move to the front."""
         words = list(words)
         for number, word in enumerate(words, start=1):
             if word.split() != [word]:

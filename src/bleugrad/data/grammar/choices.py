@@ -7,7 +7,7 @@ from bisect import bisect
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from random import Random
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
@@ -95,6 +95,13 @@ class Voice:
     def say(self, choice: Choice[T]) -> T:
         """One alternative."""
         return self.draws.pick(choice.formal if self.formal else choice.plain)
+
+
+class Translated(NamedTuple):
+    """German text and its translation, which depends on the voice."""
+
+    german: str
+    english: Callable[[Voice], str]
 
 
 def rows(table: str) -> Iterable[tuple[list[str], str]]:

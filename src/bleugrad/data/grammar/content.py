@@ -1,21 +1,18 @@
 """Draws the content of clauses: verb, subject, tense, adverbs, objects."""
 
-from bleugrad.data.grammar.adjectives import adjectives_of
-from bleugrad.data.grammar.adverbs import MANNER, Time, times_of
-from bleugrad.data.grammar.choices import Draws, Weighted, words
-from bleugrad.data.grammar.clauses import Clause, PassiveClause, Relative
-from bleugrad.data.grammar.copulas import DEGREES, Copula
+from bleugrad.data.grammar.choices import Draws, Translated, Voice, Weighted, words
+from bleugrad.data.grammar.clauses import Clause, Copula, PassiveClause, Predication
 from bleugrad.data.grammar.determiners import DER
+from bleugrad.data.grammar.modifiers import DEGREE, MANNER, Time, adjectives_of, times_of
 from bleugrad.data.grammar.nouns import ACCUSATIVE, nouns_of
 from bleugrad.data.grammar.phrases import Nominal, NounPhrase, Pronoun, deny, noun_phrase, object_of, place, subject_of
 from bleugrad.data.grammar.tenses import FUTURE, MODALS, PAST_MODALS, PERFECT, PRESENT, Modal, Tense
 from bleugrad.data.grammar.verbs import THIRD, VERBS, Verb, verbs_with
-from bleugrad.data.grammar.word_order import Predication
+from bleugrad.data.grammar.word_order import line
 
 _MODAL, _PAST_MODAL = "modal", "past modal"
 TENSES = Weighted((PRESENT, PERFECT, _MODAL, FUTURE, _PAST_MODAL), (40.0, 30.0, 15.0, 8.0, 7.0))
 DENIAL = 0.16
-DEGREE = Weighted(DEGREES, (5.0, 2.0, 2.0))
 
 TIMES = {
     PRESENT: times_of("habit", "now", "later", "any"),
@@ -27,7 +24,6 @@ TIMES = {
 }
 
 _PERSONAL = Weighted.zipf([verb for verb in VERBS.options if "p" in verb.subjects])
-
 ACTIONS = Weighted.zipf([verb for verb in _PERSONAL.options if not verb.state])
 
 
@@ -157,11 +153,16 @@ def describe(draws: Draws, phrase: NounPhrase) -> NounPhrase:
     forms = tuple(DER.forms[case][phrase.gender] for case in range(3))
     if person and draws.chance(0.6):
         subject = Pronoun(forms, WHO, WHO, phrase.person, light=False, owns=phrase.owns)
-        return phrase._replace(relative=Relative(clause(draws, subject, adverbs=0.1), "", None))
+        inner = clause(draws, subject, adverbs=0.1)
+        relative = Translated(inner.field().verb_last(), lambda voice: inner.statement(voice, 0.0))
+        return phrase._replace(relative=relative)
     verbs = verbs_with("acc", "p", "p" if person else phrase.noun.kinds)
-    inner = clause(draws, plain_person(draws), verb=draws.pick(verbs), adverbs=0.1)
-    inner = inner._replace(direct=None)
-    return phrase._replace(relative=Relative(inner, forms[ACCUSATIVE], WHOM if person else WHICH))
+    inner = clause(draws, plain_person(draws), verb=draws.pick(verbs), adverbs=0.1)._replace(direct=None)
+
+    def translate(voice: Voice) -> str:
+        return line(voice.say(WHOM if person else WHICH), inner.statement(voice, 0.0))
+
+    return phrase._replace(relative=Translated(f"{forms[ACCUSATIVE]} {inner.field().verb_last()}", translate))
 
 
 def plain_person(draws: Draws) -> Nominal:

@@ -1,6 +1,6 @@
 """The built-in corpus: sentence pairs drawn from the grammar, in three splits."""
 
-from itertools import pairwise
+import re
 
 from bleugrad.data.grammar.choices import Draws, Voice
 from bleugrad.data.grammar.sentences import sentence
@@ -10,7 +10,6 @@ Pair = tuple[str, tuple[str, ...]]
 SHORTEST, LONGEST = 4, 20
 MOST_REFERENCES = 4
 ATTEMPTS = 5
-VOWELS = ("a", "e", "i", "o", "u")
 
 
 def builtin_corpus(
@@ -21,16 +20,8 @@ def builtin_corpus(
     The first translation is the training target. The others are further draws, all distinct. No German sentence occurs
     in two splits, or twice in validation or test; short training sentences may repeat with other translations. The test
     split depends only on its size and the seed. A smaller training split is the beginning of a larger one. The same
-    arguments give the same text on every platform.
-
-    Args:
-        train: training pairs.
-        valid: validation pairs.
-        test: test pairs.
-        seed: random seed; each seed gives another corpus of the same grammar.
-
-    Returns:
-        The three splits, lists of ``(german, references)``; lower case, tokens separated by spaces.
+    arguments give the same text on every platform. A split is a list of ``(german, references)`` in lower case, with
+    spaces between the tokens.
 
     Example:
         >>> train, valid, test = builtin_corpus(train=2, valid=1, test=1)
@@ -94,10 +85,4 @@ def _tidy(text: str) -> str:
 
 def _articles(english: str) -> str:
     """Replace ``a`` before a vowel by ``an``."""
-    if " a " not in english and not english.startswith("a "):
-        return english
-    tokens = english.split(" ")
-    for position, (token, following) in enumerate(pairwise(tokens)):
-        if token == "a" and following.startswith(VOWELS):
-            tokens[position] = "an"
-    return " ".join(tokens)
+    return re.sub(r"(?<!\S)a(?= [aeiou])", "an", english)

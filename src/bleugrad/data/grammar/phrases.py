@@ -1,39 +1,21 @@
 """Noun phrases, pronouns and prepositional phrases."""
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from bleugrad.data.grammar import determiners as det
-from bleugrad.data.grammar.adjectives import Adjective, adjectives_of
-from bleugrad.data.grammar.choices import Choice, Draws, Voice, Weighted, words
+from bleugrad.data.grammar.choices import Choice, Draws, Translated, Voice, Weighted, words
 from bleugrad.data.grammar.determiners import Determiner
+from bleugrad.data.grammar.modifiers import Adjective, adjectives_of
 from bleugrad.data.grammar.nouns import ACCUSATIVE, DATIVE, GENITIVE, NOMINATIVE, PLURAL, Noun, nouns_of
 from bleugrad.data.grammar.verbs import FIRST, SECOND, THEY, THIRD, WE
 
 
-class Nominal(Protocol):
-    """A subject or an object."""
-
-    @property
-    def person(self) -> int:
-        """The person and number of the verb it governs, in both languages."""
-
-    @property
-    def light(self) -> bool:
-        """True for pronouns: they move to the front in German and avoid the end in English."""
-
-    @property
-    def owns(self) -> Determiner | None:
-        """The possessive that refers back to it."""
-
-    def german(self, case: int) -> str:
-        """The German form."""
-
-    def english(self, voice: Voice, subject: bool = False) -> str:
-        """One English form."""
-
-
 class Pronoun(NamedTuple):
-    """A personal or relative pronoun, or a name: one word per case."""
+    """A personal or relative pronoun, or a name: one word per case.
+
+    ``person`` is the person and number of the verb it governs, in both languages. ``light`` pronouns move to the front
+    in German and avoid the end in English. ``owns`` is the possessive that refers back to it.
+    """
 
     forms: tuple[str, ...]
     one: Choice[str]
@@ -78,7 +60,7 @@ class NounPhrase(NamedTuple):
     determiner: Determiner
     adjective: Adjective | None = None
     owner: "NounPhrase | None" = None
-    relative: "RelativeClause | None" = None
+    relative: Translated | None = None
 
     @property
     def person(self) -> int:
@@ -114,7 +96,7 @@ class NounPhrase(NamedTuple):
         if self.owner:
             parts.append(self.owner.german(GENITIVE))
         if self.relative:
-            parts.append(f", {self.relative.german()} ,")
+            parts.append(f", {self.relative.german} ,")
         return " ".join(part for part in parts if part)
 
     def english(self, voice: Voice, subject: bool = False) -> str:
@@ -140,14 +122,8 @@ class NounPhrase(NamedTuple):
         return f"{determiner} {name}" if determiner else name
 
 
-class RelativeClause(Protocol):
-    """A relative clause, without its commas."""
-
-    def german(self) -> str:
-        """The German clause, verb last."""
-
-    def english(self, voice: Voice) -> str:
-        """One English translation."""
+Nominal = Pronoun | NounPhrase
+"""A subject or an object."""
 
 
 def noun_phrase(draws: Draws, kinds: str, context: Nominal | None = None, plain: bool = False) -> NounPhrase:
@@ -204,7 +180,7 @@ def object_of(draws: Draws, kinds: str, context: Nominal, pronouns: float = 0.17
 
 def deny(phrase: Nominal) -> Nominal:
     """The phrase with ``kein`` if it has an indefinite article or none; otherwise unchanged."""
-    if isinstance(phrase, NounPhrase) and (phrase.determiner is det.EIN or phrase.determiner is det.BARE):
+    if isinstance(phrase, NounPhrase) and phrase.determiner in (det.EIN, det.BARE):
         return phrase._replace(determiner=det.KEIN)
     return phrase
 
@@ -215,20 +191,6 @@ def is_marked(phrase: Nominal) -> bool:
         forms = phrase.determiner.forms
         return forms[NOMINATIVE][phrase.gender] != forms[ACCUSATIVE][phrase.gender]
     return phrase.german(NOMINATIVE) != phrase.german(ACCUSATIVE)
-
-
-class Place(NamedTuple):
-    """A place or a direction."""
-
-    german: str
-    phrase: NounPhrase | None
-    preposition: Choice[str]
-    name: str = ""
-
-    def english(self, voice: Voice) -> str:
-        """The phrase with one of its prepositions."""
-        what = self.phrase.english(voice) if self.phrase else self.name
-        return f"{voice.say(self.preposition)} {what}"
 
 
 CITIES = Weighted.zipf([("berlin", "berlin"), ("wien", "vienna"), ("münchen", "munich"), ("köln", "cologne")])
@@ -251,15 +213,22 @@ def fuse(preposition: str, phrase: str) -> str:
     return f"{fused} {rest}" if fused else f"{preposition} {phrase}"
 
 
-def place(draws: Draws, kinds: str, toward: bool, context: Nominal | None = None) -> Place:
+def place(draws: Draws, kinds: str, toward: bool, context: Nominal | None = None) -> Translated:
     """A place (dative) or a direction (accusative)."""
     if "i" in kinds and draws.chance(0.12):
-        german, english = draws.pick(CITIES)
-        return Place(f"{'nach' if toward else 'in'} {german}", None, TO if toward else IN, english)
+        city, name = draws.pick(CITIES)
+        to = TO if toward else IN
+        return Translated(f"{'nach' if toward else 'in'} {city}", lambda voice: f"{voice.say(to)} {name}")
     phrase = noun_phrase(draws, kinds, context, plain=draws.chance(0.6))
     kind = next(kind for kind in phrase.noun.kinds if kind in kinds)
-    if toward and kind in "in" and draws.chance(0.35):
-        return Place(fuse("zu", phrase.german(DATIVE)), phrase, TO)
-    preposition, where, whither = PREPOSITIONS[kind]
-    german = fuse(preposition, phrase.german(ACCUSATIVE if toward else DATIVE))
-    return Place(german, phrase, whither if toward else where)
+    german, where, whither = PREPOSITIONS[kind]
+    english = whither if toward else where
+    nearby = toward and kind in "in" and draws.chance(0.35)
+    if nearby:
+        german, english = "zu", TO
+
+    def translate(voice: Voice) -> str:
+        what = phrase.english(voice)
+        return f"{voice.say(english)} {what}"
+
+    return Translated(fuse(german, phrase.german(ACCUSATIVE if toward and not nearby else DATIVE)), translate)

@@ -115,7 +115,7 @@ def be(person: int, past: bool) -> str:
     return "am" if person == FIRST else "is" if person == THIRD else "are"
 
 
-def _finite(verb: EnglishVerb, person: int, past: bool, support: bool) -> Group:
+def finite(verb: EnglishVerb, person: int, past: bool, support: bool) -> Group:
     """A verb without auxiliary, or with ``do`` (``support``) in questions and before ``not``."""
     if past:
         return Group("did", verb.base) if support else Group("", verb.past)
@@ -155,7 +155,7 @@ def group(
     if aspect.startswith("perfect"):
         rest = f"been {english.gerund}" if aspect == "perfect progressive" else english.participle
         return Group("has" if person == THIRD else "have", rest)
-    return _finite(english, person, aspect == "past", support)
+    return finite(english, person, aspect == "past", support)
 
 
 def _modal_group(voice: Voice, english: EnglishVerb, person: int, modal: Modal, negative: bool, support: bool) -> Group:
@@ -165,7 +165,7 @@ def _modal_group(voice: Voice, english: EnglishVerb, person: int, modal: Modal, 
     if expression.auxiliary == "be":
         return Group(be(person, modal.past), f"{expression.tail} {english.base}")
     if expression.verb:
-        auxiliary, rest = _finite(expression.verb, person, modal.past, support)
+        auxiliary, rest = finite(expression.verb, person, modal.past, support)
         return Group(auxiliary, f"{rest} {expression.tail} {english.base}")
     return Group(expression.auxiliary, english.base)
 
@@ -176,13 +176,13 @@ LIKE, ENJOY = read_english("like"), read_english("enjoy")
 def gladly(voice: Voice, english: EnglishVerb, person: int, support: bool) -> Group:
     """The verb forms for German ``gern``: likes to read, likes reading, enjoys reading."""
     manner = voice.say(GLADLY)
-    auxiliary, rest = _finite(ENJOY if manner == "enjoy_ing" else LIKE, person, False, support)
+    auxiliary, rest = finite(ENJOY if manner == "enjoy_ing" else LIKE, person, False, support)
     return Group(auxiliary, f"{rest} to {english.base}" if manner == "to" else f"{rest} {english.gerund}")
 
 
-def passive_group(voice: Voice, english: EnglishVerb, person: int, tense: Tense, cue: str) -> Group:
+def passive_group(voice: Voice, english: EnglishVerb, person: int, past: bool, cue: str) -> Group:
     """The English verb forms of a passive clause."""
-    if tense == PAST_PASSIVE:
+    if past:
         return Group(be(person, True), english.participle)
     if cue == "later":
         return Group("will", f"be {english.participle}")

@@ -1,9 +1,9 @@
 """Word order: the places of the verb, its auxiliary and the adverb of time."""
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from bleugrad.data.grammar.adverbs import Time
 from bleugrad.data.grammar.choices import Voice
+from bleugrad.data.grammar.modifiers import Time
 from bleugrad.data.grammar.tenses import Bracket, negation
 
 
@@ -36,19 +36,6 @@ class Field(NamedTuple):
 def line(*parts: str) -> str:
     """The parts that are not empty, separated by spaces."""
     return " ".join(part for part in parts if part)
-
-
-class Predication(Protocol):
-    """A clause that can be stated, asked or subordinated."""
-
-    def field(self) -> Field:
-        """The German parts."""
-
-    def statement(self, voice: Voice, fronted: float = 0.08) -> str:
-        """English statement; ``fronted`` is the probability that the adverb of time comes first."""
-
-    def question(self, voice: Voice) -> str:
-        """English question."""
 
 
 def ask(auxiliary: str, negative: bool, subject: str, rest: str, voice: Voice) -> str:

@@ -2,20 +2,24 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
+from functools import partial
 from pathlib import Path
-from typing import cast
 
 from bleugrad.data.config import CorpusName
+from bleugrad.data.named.files import LANGUAGES, compress_parts
+from bleugrad.data.named.iwslt14 import prepare_iwslt14
+from bleugrad.data.named.tatoeba import prepare_tatoeba, prepare_tatoeba_tiny
 
-LANGUAGES = ("de", "en")
 MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/7bee46bc74186b4b6254603143610f730d40bf66/data/task1/tok/"
 WMT14 = "https://nlp.stanford.edu/projects/nmt/data/wmt14.en-de/"
+MULTI30K_PARTS = {
+    "train": "train.lc.norm.tok",
+    "valid": "val.lc.norm.tok",
+    "test": "test_2016_flickr.lc.norm.tok",
+}
+WMT14_PARTS = {"train": "train", "valid": "newstest2013", "test": "newstest2014", "vocab": "vocab.50K"}
 TATOEBA = "https://downloads.tatoeba.org/exports/per_language/"
 MEGABYTE = 10**6
-
-Recipe = Callable[[Path, Path], None]
-"""Reads downloads from the first folder and writes prepared files to the second."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,7 @@ class NamedCorpus:
         terms: terms of use, as stated by the publishers.
         urls: addresses of its files.
         most_bytes: maximum size of a file, several times the current size.
-        recipe: ``module:function`` that prepares the corpus, imported on demand.
+        recipe: reads downloads from the first folder and writes prepared files to the second.
         tokenised: whether the published text is tokenised; if not, preparation needs a library.
         counts: expected pairs per split, if the publication is fixed.
         checksums: known SHA-256 checksums of published files, by name.
@@ -40,16 +44,15 @@ class NamedCorpus:
     terms: str
     urls: tuple[str, ...]
     most_bytes: int
-    recipe: str
+    recipe: Callable[[Path, Path], None]
     tokenised: bool = True
     counts: Mapping[str, int] = field(default_factory=dict)
     checksums: Mapping[str, str] = field(default_factory=dict)
     made_from: CorpusName | None = None
 
-    def load_recipe(self) -> Recipe:
-        """The function that prepares the corpus."""
-        module, _, function = self.recipe.partition(":")
-        return cast(Recipe, getattr(import_module(module), function))
+
+def _urls(site: str, parts: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(f"{site}{part}.{language}" for part in parts.values() for language in LANGUAGES)
 
 
 CATALOGUE: dict[str, NamedCorpus] = {
@@ -61,7 +64,7 @@ CATALOGUE: dict[str, NamedCorpus] = {
             terms="CC BY-NC-ND",
             urls=("https://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz",),
             most_bytes=100 * MEGABYTE,
-            recipe="bleugrad.data.named.iwslt14:prepare_iwslt14",
+            recipe=prepare_iwslt14,
             tokenised=False,
             counts={"test": 6750},
         ),
@@ -69,26 +72,18 @@ CATALOGUE: dict[str, NamedCorpus] = {
             name="wmt14",
             title="WMT'14 German-English, tokenised, 4.5 million pairs; newstest2013 and newstest2014",
             terms="research use",
-            urls=tuple(
-                f"{WMT14}{part}.{language}"
-                for part in ("train", "newstest2013", "newstest2014", "vocab.50K")
-                for language in LANGUAGES
-            ),
+            urls=_urls(WMT14, WMT14_PARTS),
             most_bytes=2000 * MEGABYTE,
-            recipe="bleugrad.data.named.copies:prepare_wmt14",
+            recipe=partial(compress_parts, WMT14_PARTS),
             counts={"valid": 3000, "test": 2737},
         ),
         NamedCorpus(
             name="multi30k",
             title="Multi30k German-English, image captions, tokenised and lowercased; test_2016_flickr",
             terms="research use",
-            urls=tuple(
-                f"{MULTI30K}{part}.lc.norm.tok.{language}"
-                for part in ("train", "val", "test_2016_flickr")
-                for language in LANGUAGES
-            ),
+            urls=_urls(MULTI30K, MULTI30K_PARTS),
             most_bytes=10 * MEGABYTE,
-            recipe="bleugrad.data.named.copies:prepare_multi30k",
+            recipe=partial(compress_parts, MULTI30K_PARTS),
             counts={"train": 29000, "valid": 1014, "test": 1000},
             checksums={
                 "train.lc.norm.tok.de": "cb5a23529b65ec2061f1dc446192a9c37382b63cc75f81a0be59d34894b3a505",
@@ -108,7 +103,7 @@ CATALOGUE: dict[str, NamedCorpus] = {
                 f"{TATOEBA}deu/deu-eng_links.tsv.bz2",
             ),
             most_bytes=1000 * MEGABYTE,
-            recipe="bleugrad.data.named.tatoeba:prepare_tatoeba",
+            recipe=prepare_tatoeba,
             tokenised=False,
         ),
         NamedCorpus(
@@ -117,7 +112,7 @@ CATALOGUE: dict[str, NamedCorpus] = {
             terms="CC BY 2.0 FR",
             urls=(),
             most_bytes=0,
-            recipe="bleugrad.data.named.tatoeba:prepare_tatoeba_tiny",
+            recipe=prepare_tatoeba_tiny,
             made_from="tatoeba",
         ),
     )

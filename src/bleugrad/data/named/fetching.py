@@ -13,7 +13,8 @@ from bleugrad.data.checksums import SUMS, read_sums, sha256, write_sums
 from bleugrad.data.config import DataConfig
 from bleugrad.data.download import download
 from bleugrad.data.locations import SPLITS, VARIABLE, corpus_folder, find_text, is_prepared, roots
-from bleugrad.data.named.catalogue import CATALOGUE, LANGUAGES, NamedCorpus
+from bleugrad.data.named.catalogue import CATALOGUE, NamedCorpus
+from bleugrad.data.named.files import LANGUAGES
 from bleugrad.data.named.moses import require_tokeniser
 from bleugrad.data.text import read_lines
 from bleugrad.errors import FailureError, UsageError
@@ -67,7 +68,9 @@ def _downloads(corpus: NamedCorpus, root: Path) -> Path:
         try:
             found = sha256(target) if target.exists() else download(url, target, expected, corpus.most_bytes)
         except FailureError as error:
-            _remove_empty(downloads)
+            with suppress(OSError):  # remove the folders of a download that never started
+                downloads.rmdir()
+                downloads.parent.rmdir()
             raise FailureError(f"{error}. {_by_hand(corpus, downloads)}") from None
         if expected is None:
             said = (
@@ -75,12 +78,10 @@ def _downloads(corpus: NamedCorpus, root: Path) -> Path:
             )
             print(said, file=sys.stderr, flush=True)
         elif found != expected:
-            origin = (
-                "the checksum of the published file" if known else f"the checksum of the first download in {listed}"
-            )
+            origin = "published file" if known else f"first download in {listed}"
             raise FailureError(
-                f"{target} has the SHA-256 checksum {found}; expected {expected}, {origin}: remove the file to "
-                "download it again"
+                f"{target} has the SHA-256 checksum {found}; expected {expected}, the checksum of the {origin}: remove "
+                "the file to download it again"
             )
         sums[name] = found
         write_text(listed, "".join(f"{digest}  {one}\n" for one, digest in sorted(sums.items())))
@@ -94,7 +95,7 @@ def _prepare(corpus: NamedCorpus, inputs: Path, folder: Path) -> None:
     work.mkdir(parents=True)
     try:
         print(f"preparing {corpus.name} in {folder}", file=sys.stderr, flush=True)
-        corpus.load_recipe()(inputs, work)
+        corpus.recipe(inputs, work)
         _check_counts(corpus, work)
         write_sums(work, [path.name for path in work.iterdir()])
         if folder.exists():
@@ -135,24 +136,13 @@ def _check_free(folder: Path) -> None:
 def _by_hand(corpus: NamedCorpus, downloads: Path) -> str:
     """Instructions for a machine without a network."""
     files = ", ".join(url.rpartition("/")[2] for url in corpus.urls)
+    sites = " and ".join(dict.fromkeys(url.rpartition("/")[0] + "/" for url in corpus.urls))
     return (
-        f"Without a network: fetch {files} elsewhere (from {_site(corpus)}), put them into {downloads} and run "
+        f"Without a network: fetch {files} elsewhere (from {sites}), put them into {downloads} and run "
         f"`bleugrad data --corpus {corpus.name}` again; or set {VARIABLE} to a folder whose "
         f"{corpus.name}/ holds {{train,valid,test}}.{{de,en}}.gz; or use the corpus that needs no files, "
         "`bleugrad data --corpus builtin` or `bleugrad train --data-corpus builtin`"
     )
-
-
-def _site(corpus: NamedCorpus) -> str:
-    folders = dict.fromkeys(url.rpartition("/")[0] + "/" for url in corpus.urls)
-    return " and ".join(folders)
-
-
-def _remove_empty(downloads: Path) -> None:
-    """Remove the folders of a download that never started."""
-    with suppress(OSError):
-        downloads.rmdir()
-        downloads.parent.rmdir()
 
 
 @contextmanager

@@ -3,9 +3,11 @@
 import gzip
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+
+LANGUAGES = ("de", "en")
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
@@ -15,10 +17,13 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
             file.write(line.encode("utf-8") + b"\n")
 
 
-def compress(source: Path, target: Path) -> None:
-    """Compress a file as gzip."""
-    with source.open("rb") as text, _gzip(target) as file:
-        shutil.copyfileobj(text, file, 1 << 20)
+def compress_parts(parts: Mapping[str, str], downloads: Path, folder: Path) -> None:
+    """Compress the files of a corpus that is published tokenised. ``parts`` holds their names by split."""
+    for split, part in parts.items():
+        for language in LANGUAGES:
+            source, target = downloads / f"{part}.{language}", folder / f"{split}.{language}.gz"
+            with source.open("rb") as text, _gzip(target) as file:
+                shutil.copyfileobj(text, file, 1 << 20)
 
 
 @contextmanager

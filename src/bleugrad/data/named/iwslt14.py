@@ -40,20 +40,15 @@ def prepare_iwslt14(downloads: Path, folder: Path) -> None:
         del chosen[VALID_EVERY - 1 :: VALID_EVERY]
         write_lines(folder / f"train.{language}.gz", chosen)
         write_lines(folder / f"valid.{language}.gz", valid)
-        test = [
-            line.replace(CURLY_APOSTROPHE, "'") for name in TEST_SETS for line in _segments(archive, name, language)
-        ]
-        write_lines(folder / f"test.{language}.gz", tokenise(test, language, escape=True))
+        tests = [_member(archive, f"IWSLT14.{name}.de-en.{language}.xml") for name in TEST_SETS]
+        lines = [line.replace(CURLY_APOSTROPHE, "'") for text in tests for line in SEGMENT.findall(text)]
+        write_lines(folder / f"test.{language}.gz", tokenise(lines, language, escape=True))
 
 
 def _transcripts(archive: Path, language: str) -> list[str]:
     text = _member(archive, f"train.tags.de-en.{language}")
     lines = [line for line in text.rstrip("\n").split("\n") if not any(tag in line for tag in LEFT_OUT)]
     return [SHOWN_TAGS.sub("", line).strip() for line in lines]
-
-
-def _segments(archive: Path, name: str, language: str) -> list[str]:
-    return SEGMENT.findall(_member(archive, f"IWSLT14.{name}.de-en.{language}.xml"))
 
 
 def _member(archive: Path, name: str) -> str:

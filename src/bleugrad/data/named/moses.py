@@ -13,10 +13,7 @@ def require_tokeniser() -> None:
 def tokenise(lines: Iterable[str], language: str, *, escape: bool) -> list[str]:
     """Tokenise and lowercase each line; spaces separate the tokens.
 
-    Args:
-        lines: plain text.
-        language: language of the rules.
-        escape: escape characters that are special in Moses (``&apos;``), as in the paper's data.
+    ``escape`` escapes characters that are special in Moses (``&apos;``), as in the paper's data.
     """
     require_tokeniser()
     from sacremoses import MosesTokenizer  # type: ignore[import-untyped]
