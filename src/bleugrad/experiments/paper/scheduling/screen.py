@@ -2,9 +2,9 @@
 
 import shutil
 import sys
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
-from typing import TextIO
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, TextIO
 
 from bleugrad.experiments.paper.scheduling.remaining import in_words
 
@@ -13,29 +13,36 @@ class Screen(AbstractContextManager["Screen"]):
     """The last line of a terminal, which is overwritten."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
-        from tqdm import tqdm
+        stream = stream or sys.stderr
+        self._bar: Any = None
+        if stream.isatty():
+            from tqdm import tqdm
 
-        self._stream = stream or sys.stderr
-        live = self._stream.isatty()
-        self._bar = tqdm(bar_format="{desc}", file=self._stream, dynamic_ncols=True, leave=False, disable=not live)
+            self._bar = tqdm(bar_format="{desc}", file=stream, dynamic_ncols=True, leave=False)
 
     @property
     def is_live(self) -> bool:
         """Whether the output is a terminal."""
-        return not self._bar.disable
+        return self._bar is not None
 
     def show(self, done: int, total: int, running: Mapping[str, float], left: float | None) -> None:
         """Show the number of finished stages, the seconds of each running stage, and the seconds left."""
-        columns = shutil.get_terminal_size().columns  # a wrapped line cannot be overwritten
-        self._bar.set_description_str(status_line(done, total, running, left)[: columns - 1])
+        if self._bar is not None:
+            columns = shutil.get_terminal_size().columns  # a wrapped line cannot be overwritten
+            self._bar.set_description_str(status_line(done, total, running, left)[: columns - 1])
 
-    def aside(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def aside(self) -> Iterator[None]:
         """Hide the line while something else is printed."""
-        hidden: AbstractContextManager[None] = self._bar.external_write_mode(self._stream)
-        return hidden
+        if self._bar is None:
+            yield
+            return
+        with self._bar.external_write_mode(self._bar.fp):
+            yield
 
     def __exit__(self, *error: object) -> None:
-        self._bar.close()
+        if self._bar is not None:
+            self._bar.close()
 
 
 def status_line(done: int, total: int, running: Mapping[str, float], left: float | None) -> str:
