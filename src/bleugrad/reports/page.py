@@ -72,15 +72,9 @@ def preformatted(text: str) -> str:
 
 
 def figure(folder: Path, name: str, alternative: str, caption: str) -> str:
-    """A figure of ``save_figure``, embedded in its light and its dark form.
-
-    Args:
-        folder: the folder of the files.
-        name: file name without suffix.
-        alternative: description for readers who cannot see the figure.
-        caption: text below the figure.
-    """
-    dark, light = (_data_address(folder / f"{name}{suffix}.svg") for suffix in ("-dark", ""))
+    """The light and dark figure of ``save_figure``, embedded; ``alternative`` replaces it for screen readers."""
+    files = [(folder / f"{name}{suffix}.svg").read_bytes() for suffix in ("-dark", "")]
+    dark, light = ("data:image/svg+xml;base64," + base64.b64encode(file).decode("ascii") for file in files)
     return (
         f'<figure><picture><source media="(prefers-color-scheme: dark)" srcset="{dark}">'
         f'<img src="{light}" alt="{escape(alternative)}"></picture>'
@@ -129,7 +123,3 @@ def _cell(value: str | float) -> str:
     kind = "" if isinstance(value, str) else ' class="number"'
     text = escape(shown(value))
     return f"<td{kind}>{f'<strong>{text}</strong>' if isinstance(value, Strong) else text}</td>"
-
-
-def _data_address(file: Path) -> str:
-    return "data:image/svg+xml;base64," + base64.b64encode(file.read_bytes()).decode("ascii")

@@ -1,16 +1,10 @@
 """The part of a report that says how the run was made: command, settings, versions."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator
 
+from bleugrad.configuration.loading import flat
 from bleugrad.reports import page
 from bleugrad.runs.directory import CONFIG, SavedRun
-
-
-def provenance(run: SavedRun) -> Iterator[str]:
-    """The command, all settings and all versions."""
-    yield from command_part(run)
-    yield from settings_tables(run)
 
 
 def command_part(run: SavedRun) -> Iterator[str]:
@@ -21,16 +15,8 @@ def command_part(run: SavedRun) -> Iterator[str]:
 
 def settings_tables(run: SavedRun) -> Iterator[str]:
     """All settings and all versions."""
-    yield page.table(["setting", "value"], _rows(run.config), f"All settings, as in {CONFIG}.")
-    versions: Mapping[str, str] = run.about["versions"]
-    yield page.table(["", "version"], [[name, version] for name, version in versions.items()], "Versions.")
-
-
-def _rows(config: Mapping[str, Any], prefix: str = "") -> list[Sequence[str]]:
-    rows: list[Sequence[str]] = []
-    for name, value in config.items():
-        if isinstance(value, Mapping):
-            rows += _rows(value, f"{prefix}{name}.")
-        else:
-            rows.append([prefix + name, " ".join(map(str, value)) if isinstance(value, list) else str(value)])
-    return rows
+    settings = [
+        (name, " ".join(map(str, value)) if isinstance(value, list) else str(value)) for name, value in flat(run.config)
+    ]
+    yield page.table(["setting", "value"], settings, f"All settings, as in {CONFIG}.")
+    yield page.table(["", "version"], run.about["versions"].items(), "Versions.")

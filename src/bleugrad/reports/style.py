@@ -37,22 +37,14 @@ Draw = Callable[[Figure, Palette], None]
 
 
 def save_figure(folder: Path, name: str, height: float, draw: Draw) -> None:
-    """Save a figure as NAME.svg and NAME.png, and as NAME-dark.svg for dark pages.
-
-    Args:
-        folder: the folder of the files.
-        name: file name without suffix.
-        height: height in inches.
-        draw: draws into a figure with a palette.
-    """
+    """Save a figure as NAME.svg and NAME.png, and as NAME-dark.svg for dark pages; the height is in inches."""
     for palette, suffix, kinds in ((LIGHT, "", ("svg", "png")), (DARK, "-dark", ("svg",))):
         with matplotlib.rc_context(_settings(palette)):
             figure = Figure(figsize=(WIDTH, height), layout="constrained")
             draw(figure, palette)
             for kind in kinds:
                 buffer = io.BytesIO()
-                metadata = {"Date": None} if kind == "svg" else {}
-                figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)
+                figure.savefig(buffer, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else {})
                 write_bytes(folder / f"{name}{suffix}.{kind}", buffer.getvalue())
 
 

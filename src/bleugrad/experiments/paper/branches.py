@@ -57,17 +57,11 @@ LABEL = re.compile(r"[a-z0-9][a-z0-9_-]*")
 
 @dataclass(frozen=True)
 class Branch:
-    """A second phase.
+    """A second phase."""
 
-    Attributes:
-        label: names its directories.
-        overrides: nested settings of the training run.
-        rates: its learning rates; empty for those of the tuning settings.
-    """
-
-    label: str
-    overrides: dict[str, Any]
-    rates: tuple[float, ...] = ()
+    label: str  # names its directories
+    overrides: dict[str, Any]  # nested settings of the training run
+    rates: tuple[float, ...] = ()  # its learning rates; empty for those of the tuning settings
 
     @property
     def objective(self) -> str:

@@ -67,12 +67,9 @@ class Protocol:
 
     def tries(self, seed: int, label: str) -> list[PlannedStage]:
         """The tries of a branch."""
-        if self._chosen_before(seed):
+        if self.config.tuning.choose_with == "first" and seed != self.config.seed:
             return [PlannedStage("try", seed, label)]
         return [PlannedStage("try", seed, label, tried) for tried in range(len(self.config.tuning.factors))]
-
-    def _chosen_before(self, seed: int) -> bool:
-        return self.config.tuning.choose_with == "first" and seed != self.config.seed
 
     def needs(self, stage: PlannedStage) -> frozenset[PlannedStage]:
         """The stages that must be done before."""
@@ -95,12 +92,11 @@ class Protocol:
 
     def rate(self, stage: PlannedStage) -> float:
         """The learning rate of a try; if the first seed decides it, the tries of that seed must be done."""
-        rates = self.config.rates(self.branches[stage.branch])
-        if stage.tried is not None:
-            return rates[stage.tried]
-        best = self.best_try(self.config.seed, stage.branch)
-        assert best.tried is not None
-        return rates[best.tried]
+        tried = stage.tried
+        if tried is None:
+            tried = self.best_try(self.config.seed, stage.branch).tried
+            assert tried is not None
+        return self.config.rates(self.branches[stage.branch])[tried]
 
     def best_try(self, seed: int, label: str) -> PlannedStage:
         """The first try with the highest validation BLEU; all must be done."""
@@ -147,15 +143,17 @@ class Protocol:
         if stage.kind == "test":
             return all(evaluation_file(directory, "test", beam, "json").exists() for beam in (1, self.config.beam))
         about = read_about(directory) if directory.is_dir() else None
-        if about is None:
-            return False
-        if not (directory / CONFIG).exists():  # killed before that
+        if about is None or not (directory / CONFIG).exists():  # killed before it was written
             return False
         saved, wanted = build(TrainConfig, read_toml(directory / CONFIG)), self.settings(stage)
-        continues = (
-            stage.kind == "base" and wanted.optimizer.epochs > saved.optimizer.epochs and _has_no_tries(directory)
-        )
-        _check_same(saved, wanted, directory, (*MAY_DIFFER, EPOCHS) if continues else MAY_DIFFER)
+        more = wanted.optimizer.epochs > saved.optimizer.epochs
+        continues = stage.kind == "base" and more and _has_no_tries(directory)
+        for path, before, now in differences(saved, wanted):
+            if path not in ((*MAY_DIFFER, EPOCHS) if continues else MAY_DIFFER):
+                raise FailureError(
+                    f"{directory} was made with {'.'.join(path)} = {before!r}, and {now!r} is requested now; choose "
+                    "another directory with --output, or start from scratch with --overwrite"
+                )
         return not continues and about["status"] == "finished" and (directory / SUMMARY).exists()
 
     def request(self, stage: PlannedStage) -> dict[str, Any]:
@@ -171,17 +169,6 @@ class Protocol:
 def _has_no_tries(base: Path) -> bool:
     """Whether no run starts from the weights of this base."""
     return all(run.parent == base for run in base.parent.glob(f"*/{ABOUT}"))
-
-
-def _check_same(
-    saved: TrainConfig, wanted: TrainConfig, directory: Path, may_differ: Sequence[tuple[str, ...]]
-) -> None:
-    for path, before, now in differences(saved, wanted):
-        if path not in may_differ:
-            raise FailureError(
-                f"{directory} was made with {'.'.join(path)} = {before!r}, and {now!r} is requested now; choose "
-                "another directory with --output, or start from scratch with --overwrite"
-            )
 
 
 def read_scores(directory: Path, beam: int) -> dict[str, Any]:

@@ -46,11 +46,7 @@ PRESETS: Mapping[str, Settings] = MappingProxyType(
         },
         "tiny": _from_training("tiny", seeds=8, base={"epochs": 20}),
         "multi30k": _from_training("multi30k"),
-        "tatoeba": {
-            "seeds": 2,
-            "branches": PAPER,
-            "data": {"corpus": "tatoeba", "min_count": 3},
-        },
+        "tatoeba": {"seeds": 2, "branches": PAPER, "data": {"corpus": "tatoeba", "min_count": 3}},
         "iwslt14": _from_training("iwslt14", branches=PAPER),
         "e2e_nlg": {
             "model": {"initial_range": 0.2},
@@ -94,11 +90,8 @@ def _e2e_nlg() -> Settings:
     found = next((place for place in places if place.is_dir()), None)
     if found is None:
         raise FailureError(f"the corpus e2e_nlg is in none of {', '.join(map(str, places))}; set BLEUGRAD_DATA")
-    several = {
-        "train_source": f"{found}/train.multi.src.gz",
-        "train_target": f"{found}/train.refs.trg.gz",
-        "batch_size": 32,
-    }
+    files = {"train_source": f"{found}/train.multi.src.gz", "train_target": f"{found}/train.refs.trg.gz"}
+    several = {**files, "batch_size": 32}
     branches = {
         "ce": {},
         "exact-pairs": {"objective": {"name": "exact"}},

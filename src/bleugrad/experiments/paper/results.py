@@ -8,6 +8,8 @@ from pathlib import Path
 from statistics import mean, median, stdev
 from typing import Any
 
+import numpy as np
+
 from bleugrad.data.corpus import Split
 from bleugrad.experiments.paper.plan import BASE, PlannedStage, Protocol, read_scores, read_summary
 from bleugrad.experiments.paper.statistics import (
@@ -32,8 +34,8 @@ def summarise(protocol: Protocol, seeds: Sequence[int], test: Split) -> dict[str
     """The results of seeds whose stages are all done."""
     config = protocol.config
     systems = {BASE: "base", **{label: branch.title for label, branch in protocol.branches.items()}}
-    runs = {label: [_run_of(protocol, seed, label) for seed in seeds] for label in systems}
     searches = {"greedy": 1, f"beam {config.beam}": config.beam}
+    runs = {label: [_run_of(protocol, seed, label, searches) for seed in seeds] for label in systems}
     scores = next(iter(runs[BASE][0]["test"].values()))
     return {
         "corpus": config.data.corpus,
@@ -46,43 +48,38 @@ def summarise(protocol: Protocol, seeds: Sequence[int], test: Split) -> dict[str
         "bleu_signature": scores["bleu_signature"],
         "chrf_signature": scores["chrf_signature"],
         "runs": runs,
-        "scores": {name: _compare(protocol, seeds, systems, beam, test, runs, name) for name, beam in searches.items()},
+        "scores": {name: _compare(protocol, runs, name, beam, test) for name, beam in searches.items()},
         "examples": choose_examples(protocol, seeds[0], list(systems), test),
     }
 
 
-def _run_of(protocol: Protocol, seed: int, label: str) -> dict[str, Any]:
+def _run_of(protocol: Protocol, seed: int, label: str, searches: Mapping[str, int]) -> dict[str, Any]:
     """A base, or the chosen try of a branch, with its scores and the scores of all tries."""
-    is_base = label == BASE
-    stage = PlannedStage("base", seed, BASE) if is_base else protocol.best_try(seed, label)
+    stage = PlannedStage("base", seed, BASE) if label == BASE else protocol.best_try(seed, label)
     directory = protocol.directory(stage)
     found = read_summary(directory)
-    beams = {"greedy": 1, f"beam {protocol.config.beam}": protocol.config.beam}
     run = {
         "seed": seed,
         "directory": str(directory.relative_to(protocol.output)),
-        "best_bleu": found["best_bleu"],
-        "best_epoch": found["best_epoch"],
-        "epochs": found["epochs"],
-        "history": [{"epoch": point["epoch"], "bleu": point["bleu"]} for point in found["history"]],
-        "test": {name: read_scores(directory, beam) for name, beam in beams.items()},
+        **_pick(found, "best_bleu", "best_epoch", "epochs"),
+        "history": [_pick(point, "epoch", "bleu") for point in found["history"]],
+        "test": {name: read_scores(directory, beam) for name, beam in searches.items()},
     }
-    if is_base:
+    if stage.kind == "base":
         stopped = found["epochs"] < protocol.config.base.epochs
         history = [point["bleu"] for point in found["history"]]
         return run | {"converged": stopped or settled(history), "seconds_per_epoch": epoch_seconds(protocol, [stage])}
     tries = protocol.tries(seed, label)
-    return run | {
-        "learning_rate": protocol.rate(stage),
-        "tries": [
-            {"learning_rate": protocol.rate(one), **_pick(read_summary(protocol.directory(one)))} for one in tries
-        ],
-        "seconds_per_epoch": epoch_seconds(protocol, tries),
-    }
+    tried = []
+    for one in tries:
+        best = _pick(read_summary(protocol.directory(one)), "best_bleu", "best_epoch")
+        tried.append({"learning_rate": protocol.rate(one), **best})
+    seconds = epoch_seconds(protocol, tries)
+    return run | {"learning_rate": protocol.rate(stage), "tries": tried, "seconds_per_epoch": seconds}
 
 
-def _pick(summary: Mapping[str, Any]) -> dict[str, Any]:
-    return {"best_bleu": summary["best_bleu"], "best_epoch": summary["best_epoch"]}
+def _pick(values: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: values[name] for name in names}
 
 
 def settled(history: Sequence[float]) -> bool:
@@ -112,30 +109,19 @@ def epoch_seconds(protocol: Protocol, stages: Sequence[PlannedStage]) -> float |
 
 
 def _compare(
-    protocol: Protocol,
-    seeds: Sequence[int],
-    systems: Mapping[str, str],
-    beam: int,
-    test: Split,
-    runs: Mapping[str, Sequence[Mapping[str, Any]]],
-    search: str,
+    protocol: Protocol, runs: Mapping[str, Sequence[Mapping[str, Any]]], search: str, beam: int, test: Split
 ) -> dict[str, Any]:
     """Means, intervals and pairwise tests for one kind of search."""
     config = protocol.config
     bootstrap = Bootstrap(len(test), config.resamples)
-    statistics = {
-        label: [
-            sentence_statistics(
-                read_lines(evaluation_file(protocol.output / run["directory"], "test", beam, "txt")),
-                test.references,
-                config.evaluation.tokenize,
-            )
-            for run in runs[label]
-        ]
-        for label in systems
-    }
+
+    def statistics_of(run: Mapping[str, Any]) -> Statistics:
+        lines = read_lines(evaluation_file(protocol.output / run["directory"], "test", beam, "txt"))
+        return sentence_statistics(lines, test.references, config.evaluation.tokenize)
+
+    statistics = {label: [statistics_of(run) for run in of_label] for label, of_label in runs.items()}
     resampled = {label: bootstrap.scores(found) for label, found in statistics.items()}
-    bleu = {label: [run["test"][search]["bleu"] for run in runs[label]] for label in systems}
+    bleu = {label: [run["test"][search]["bleu"] for run in of_label] for label, of_label in runs.items()}
     table = {
         label: {
             "mean": mean(values),
@@ -144,21 +130,18 @@ def _compare(
         }
         for label, values in bleu.items()
     }
+    observed = {label: mean(corpus_bleu(run.sum(axis=0)) for run in found) for label, found in statistics.items()}
     pairs = [
         {
             "one": one,
             "other": other,
             **asdict(paired_t(bleu[one], bleu[other])),
-            "bootstrap_p": bootstrap_p(
-                mean(map(_bleu, statistics[one])) - mean(map(_bleu, statistics[other])),
-                resampled[one],
-                resampled[other],
-            ),
-            "equal": all(map(_same, statistics[one], statistics[other])),
+            "bootstrap_p": bootstrap_p(observed[one] - observed[other], resampled[one], resampled[other]),
+            "equal": all(map(np.array_equal, statistics[one], statistics[other])),
         }
-        for other, one in combinations(systems, 2)
+        for other, one in combinations(runs, 2)
     ]
-    best = supported_best([label for label in systems if label != BASE], table, pairs)
+    best = supported_best([label for label in runs if label != BASE], table, pairs)
     return {"systems": table, "pairs": pairs, "best": best}
 
 
@@ -176,10 +159,8 @@ def supported_best(
 
 def choose_examples(protocol: Protocol, seed: int, labels: Sequence[str], test: Split) -> list[dict[str, Any]]:
     """Random test sentences that the systems translate differently with greedy search."""
-    lines = {}
-    for label in labels:
-        stage = PlannedStage("test", seed, label)
-        lines[label] = read_lines(evaluation_file(protocol.directory(stage), "test", 1, "txt"))
+    folders = {label: protocol.directory(PlannedStage("test", seed, label)) for label in labels}
+    lines = {label: read_lines(evaluation_file(folder, "test", 1, "txt")) for label, folder in folders.items()}
     different = [index for index in range(len(test)) if len({found[index] for found in lines.values()}) > 1]
     number = min(protocol.config.examples, len(different))
     return [
@@ -196,11 +177,3 @@ def choose_examples(protocol: Protocol, seed: int, labels: Sequence[str], test: 
 def read_lines(path: Path) -> list[str]:
     """The lines of a file; only the newline separates them."""
     return path.read_text(encoding="utf-8").split("\n")[:-1]
-
-
-def _bleu(statistics: Statistics) -> float:
-    return corpus_bleu(statistics.sum(axis=0))
-
-
-def _same(one: Statistics, other: Statistics) -> bool:
-    return bool((one == other).all())

@@ -61,8 +61,7 @@ def student_p(t: float, freedom: int) -> float:
     angle = math.atan2(abs(t), math.sqrt(freedom))
     cosine, sine = math.cos(angle), math.sin(angle)
     term, total = 1.0, 0.0
-    first = 2 if freedom % 2 else 1
-    for index in range(first, freedom, 2):
+    for index in range(2 if freedom % 2 else 1, freedom, 2):
         total += term
         term *= cosine**2 * index / (index + 1)
     inside = 2 / math.pi * (angle + sine * cosine * total) if freedom % 2 else sine * total
@@ -98,12 +97,10 @@ def corpus_bleu(sums: Sequence[int] | NDArray[Any]) -> float:
 
     *ngrams, length, reference_length = (int(value) for value in sums)
     orders = len(ngrams) // 2
-    return (
-        BLEU.compute_bleu(
-            ngrams[:orders], ngrams[orders:], length, reference_length, smooth_method="exp", max_ngram_order=orders
-        ).score
-        / 100
+    score = BLEU.compute_bleu(
+        ngrams[:orders], ngrams[orders:], length, reference_length, smooth_method="exp", max_ngram_order=orders
     )
+    return score.score / 100
 
 
 class Bootstrap:

@@ -16,29 +16,17 @@ ADAM_EPSILON = 1e-12  # unsmoothed BLEU-4 starts with gradients near 1e-11, whic
 
 @dataclass(frozen=True)
 class Measurement:
-    """Measurements of BLEU-N at one step.
+    """Measurements of BLEU-N at one step."""
 
-    Attributes:
-        step: updates made so far.
-        argmax_bleu: BLEU of the row-wise argmax.
-        bound: BLEU of the paper's matches LB_n: for N = 1 the paper's bound, for N > 1 its composite bound + 1.
-        paper_bound: the composite as the paper states it, bound - 1 for N > 1.
-        exact: BLEU of the exact expected matches.
-        lower: certified lower bound of E[BLEU].
-        upper: certified upper bound of E[BLEU].
-        sampled: mean BLEU of sampled hypotheses.
-        standard_error: of that mean.
-    """
-
-    step: int
-    argmax_bleu: float
-    bound: float
-    paper_bound: float
-    exact: float
-    lower: float
-    upper: float
-    sampled: float
-    standard_error: float
+    step: int  # updates made so far
+    argmax_bleu: float  # BLEU of the row-wise argmax
+    bound: float  # BLEU of the paper's matches LB_n: for N = 1 the paper's bound, for N > 1 its composite bound + 1
+    paper_bound: float  # the composite as the paper states it, bound - 1 for N > 1
+    exact: float  # BLEU of the exact expected matches
+    lower: float  # certified lower bound of E[BLEU]
+    upper: float  # certified upper bound of E[BLEU]
+    sampled: float  # mean BLEU of sampled hypotheses
+    standard_error: float  # of that mean
 
 
 def learning_curve(config: ToyConfig, order: int, seed: int) -> Iterator[Measurement]:
@@ -82,9 +70,8 @@ def measure(
 def _expectation(
     config: ToyConfig, order: int, logits: Tensor, reference: Tensor, method: str
 ) -> bleugrad.ExpectedBLEUResult:
-    return bleugrad.expected_bleu(
-        logits[None], reference[None], method=method, max_order=order, smoothing=config.smoothing
-    )
+    smoothing = config.smoothing
+    return bleugrad.expected_bleu(logits[None], reference[None], method=method, max_order=order, smoothing=smoothing)
 
 
 def _bleu(config: ToyConfig, order: int, hypotheses: Tensor, reference: Tensor) -> Tensor:

@@ -14,29 +14,17 @@ MOST_PULL = 5.0  # logits of the reference's words rise by up to this: from an u
 
 @dataclass(frozen=True)
 class Case:
-    """One random case.
+    """One random case."""
 
-    Attributes:
-        repeated: whether the reference repeats a word.
-        true_matches: E[O_n] by enumeration, one for each order.
-        bound_matches: the paper's LB_n.
-        exact_matches: by the recursion.
-        true_bleu: E[BLEU-N] by enumeration.
-        bound_bleu: BLEU of the bounds.
-        exact_bleu: BLEU of the exact expectations.
-        lower: certified lower bound of E[BLEU-N].
-        upper: certified upper bound.
-    """
-
-    repeated: bool
-    true_matches: list[float]
-    bound_matches: list[float]
-    exact_matches: list[float]
-    true_bleu: float
-    bound_bleu: float
-    exact_bleu: float
-    lower: float
-    upper: float
+    repeated: bool  # whether the reference repeats a word
+    true_matches: list[float]  # E[O_n] by enumeration, one for each order
+    bound_matches: list[float]  # the paper's LB_n
+    exact_matches: list[float]  # by the recursion
+    true_bleu: float  # E[BLEU-N] by enumeration
+    bound_bleu: float  # BLEU of the bounds
+    exact_bleu: float  # BLEU of the exact expectations
+    lower: float  # certified lower bound of E[BLEU-N]
+    upper: float  # certified upper bound
 
 
 @dataclass(frozen=True)

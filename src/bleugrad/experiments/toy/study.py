@@ -1,6 +1,6 @@
 """Both toy studies, from settings to a filled run."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -63,12 +63,8 @@ def summarise_curve(curve: Sequence[Measurement]) -> dict[str, Any]:
     summary: dict[str, Any] = {"final": asdict(curve[-1])}
     for name in SURROGATES:
         values = [getattr(point, name) for point in curve]
-        gaps = [value - true for value, true in zip(values, truth, strict=True)]
-        summary[name] = {
-            "pearson": pearson(values, truth),
-            "spearman": spearman(values, truth),
-            "largest_gap": max(gaps, key=abs),
-        }
+        gap = max((value - true for value, true in zip(values, truth, strict=True)), key=abs)
+        summary[name] = {"pearson": pearson(values, truth), "spearman": spearman(values, truth), "largest_gap": gap}
     return summary
 
 
@@ -84,10 +80,8 @@ def _compare_repeats(config: ToyConfig, run: Run) -> dict[str, Any] | None:
             cases.append(case)
             run.record(kind="case", **asdict(case))
             progress.advance()
-    return {
-        "distinct": summarise_cases([case for case in cases if not case.repeated]),
-        "repeated": summarise_cases([case for case in cases if case.repeated]),
-    }
+    kinds = {"distinct": False, "repeated": True}
+    return {name: summarise_cases([case for case in cases if case.repeated == kind]) for name, kind in kinds.items()}
 
 
 def _repeats_line(kind: str, found: dict[str, Any]) -> str:
@@ -109,8 +103,8 @@ def summarise_cases(cases: Sequence[Case], tolerance: float = 1e-9) -> dict[str,
         "bound_exceeds": sum(value > tolerance for value in excess),
         "largest_excess": max(excess),
         "exact_error": max(error),
-        "bound_bleu": _gaps(cases, lambda case: case.bound_bleu),
-        "exact_bleu": _gaps(cases, lambda case: case.exact_bleu),
+        "bound_bleu": _gap_summary([case.bound_bleu - case.true_bleu for case in cases]),
+        "exact_bleu": _gap_summary([case.exact_bleu - case.true_bleu for case in cases]),
     }
 
 
@@ -118,6 +112,5 @@ def _relative(found: Sequence[float], true: Sequence[float]) -> list[float]:
     return [value / truth - 1 if truth > 0 else value for value, truth in zip(found, true, strict=True)]
 
 
-def _gaps(cases: Sequence[Case], surrogate: Callable[[Case], float]) -> dict[str, float]:
-    gaps = [surrogate(case) - case.true_bleu for case in cases]
+def _gap_summary(gaps: Sequence[float]) -> dict[str, float]:
     return {"largest_gap": max(gaps, key=abs), "mean_absolute_gap": sum(map(abs, gaps)) / len(gaps)}

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from statistics import mean, stdev
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -32,8 +33,7 @@ OTHER_MARKERS = "h<>pd8"
 
 def draw_training(summary: Summary) -> Draw:
     """The paper's figure 3; below it, the gain of each objective over its starting weights."""
-    labels = objectives(summary)
-    looks = choose_looks(labels)
+    looks = choose_looks(objectives(summary))
 
     def draw(figure: Figure, palette: Palette) -> None:
         above, below = figure.subplots(2, 1, height_ratios=(1.3, 1))
@@ -53,11 +53,9 @@ def choose_looks(labels: Sequence[str]) -> dict[str, tuple[str, str]]:
 
 
 def course(histories: Sequence[Sequence[Mapping[str, Any]]], minus_start: bool = False) -> list[Point]:
-    """Mean and standard deviation of validation BLEU, times 100, at each epoch.
+    """Mean and standard deviation over seeds of validation BLEU, times 100, at each epoch.
 
-    Args:
-        histories: the scores of each seed, in order of epochs.
-        minus_start: subtract the first score of each seed.
+    ``minus_start`` subtracts the first score of each seed.
     """
     values: dict[int, list[float]] = {}
     for history in histories:
@@ -72,43 +70,26 @@ def _histories(summary: Summary, label: str) -> list[Any]:
 
 
 def _draw_phases(axes: Axes, summary: Summary, looks: Mapping[str, tuple[str, str]], palette: Palette) -> None:
-    first = course(_histories(summary, BASE))
-    _line(axes, first, palette.ink, "solid", "", band=True)
-    end = first[-1][0]
-    axes.axvline(end, color=palette.ink, linewidth=0.8, linestyle=(0, (2, 2)))
+    epochs, middle, spread = np.array(course(_histories(summary, BASE))).T
+    axes.plot(epochs, middle, color=palette.ink, linewidth=1.4)
+    axes.fill_between(epochs, middle - spread, middle + spread, color=palette.ink, alpha=0.2, linewidth=0)
+    axes.axvline(epochs[-1], color=palette.ink, linewidth=0.8, linestyle=(0, (2, 2)))
     for label, (colour, _) in looks.items():
-        later = [(end + epoch, middle, spread) for epoch, middle, spread in course(_histories(summary, label))]
-        _line(axes, later, getattr(palette, colour), "solid", "", band=False)
+        later, middle, _ = np.array(course(_histories(summary, label))).T
+        axes.plot(epochs[-1] + later, middle, color=getattr(palette, colour), linewidth=1.4)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("epoch: cross-entropy, then each objective")
     axes.set_ylabel("validation BLEU")
-
-
-def _line(axes: Axes, points: Sequence[Point], colour: str, style: str, label: str, band: bool) -> None:
-    epochs, middle, spread = (list(column) for column in zip(*points, strict=True))
-    axes.plot(epochs, middle, color=colour, linestyle=style, linewidth=1.4, label=label or None)
-    if band:
-        low = [value - width for value, width in zip(middle, spread, strict=True)]
-        high = [value + width for value, width in zip(middle, spread, strict=True)]
-        axes.fill_between(epochs, low, high, color=colour, alpha=0.2, linewidth=0)
 
 
 def _draw_gains(axes: Axes, summary: Summary, looks: Mapping[str, tuple[str, str]], palette: Palette) -> None:
     axes.axhline(0, color=palette.ink, linewidth=0.8)
     for place, (label, (colour, marker)) in enumerate(looks.items()):
         aside = 0.5 * ((place + 0.5) / len(looks) - 0.5)  # side by side: no error bar hides another
-        points = course(_histories(summary, label), minus_start=True)[1:]
-        axes.errorbar(
-            [epoch + aside for epoch, _, _ in points],
-            [middle for _, middle, _ in points],
-            yerr=[spread for _, _, spread in points],
-            color=getattr(palette, colour),
-            marker=marker,
-            markersize=5,
-            linewidth=1.0,
-            elinewidth=1.0,
-            label=summary["titles"][label],
-        )
+        epochs, gain, spread = np.array(course(_histories(summary, label), minus_start=True))[1:].T
+        look: dict[str, Any] = {"color": getattr(palette, colour), "marker": marker, "markersize": 5}
+        title = summary["titles"][label]
+        axes.errorbar(epochs + aside, gain, yerr=spread, linewidth=1.0, elinewidth=1.0, label=title, **look)
     last = max(run["epochs"] for label in looks for run in summary["runs"][label])
     axes.set_xlim(0.5, last + 0.5)
     axes.set_xticks(range(1, last + 1, 1 + last // 12))

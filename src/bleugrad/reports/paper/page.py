@@ -35,18 +35,18 @@ def render(run: SavedRun) -> str:
         page.paragraph(_introduction(run)),
         *_warnings(summary),
         page.heading("Scores on the test set"),
-        _table(tables.scores_table(summary)),
+        page.table(*tables.scores_table(summary)),
         page.paragraph(f"sacreBLEU signatures: {summary['bleu_signature']} and {summary['chrf_signature']}."),
-        _table(tables.lengths_table(summary)),
+        page.table(*tables.lengths_table(summary)),
         page.heading("Differences from cross-entropy"),
         page.paragraph(f"{tables.power(summary)} {tables.DIFFERENCES}".strip()),
-        *(_table(tables.differences_table(summary, search)) for search in searches),
-        page.folded("All pairs", [_table(tables.differences_table(summary, one, every=True)) for one in searches]),
+        *(page.table(*tables.differences_table(summary, search)) for search in searches),
+        page.folded("All pairs", [page.table(*tables.differences_table(summary, one, every=True)) for one in searches]),
         page.heading("Training"),
         page.figures([_figure(run)]),
-        _table(tables.base_table(summary)),
-        _table(tables.choices_table(summary)),
-        _table(tables.tries_table(summary)),
+        page.table(*tables.base_table(summary)),
+        page.table(*tables.choices_table(summary)),
+        page.table(*tables.tries_table(summary)),
         page.heading("Translations side by side"),
         *_examples(summary),
         page.heading("How it was made"),
@@ -65,8 +65,7 @@ def _introduction(run: SavedRun) -> str:
         f"The first phase trains with cross-entropy for at most {config['base']['epochs']} epochs. The second phase "
         f"starts from its best weights and trains with each objective (epochs: {config['tuning']['epochs']}). Each "
         f"objective tries the same number of learning rates ({tries}). Validation BLEU chooses the best one {chosen}. "
-        "The test set is translated after that. "
-        f"Seeds: {len(seeds)}{of_all}."
+        f"The test set is translated after that. Seeds: {len(seeds)}{of_all}."
     )
 
 
@@ -77,10 +76,6 @@ def _warnings(summary: Mapping[str, Any]) -> Iterator[str]:
             f"Warning: the first phase has not converged with seed {', '.join(short)}. Gains of the second phase may "
             "come from longer training alone. Repeat the run with more --base-epochs to find out."
         )
-
-
-def _table(table: tables.Table) -> str:
-    return page.table(table.header, table.rows, table.caption)
 
 
 def _figure(run: SavedRun) -> str:

@@ -1,19 +1,17 @@
 """The tables of the paper's experiment, from a saved summary."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from statistics import mean, median
-from typing import Any
+from typing import Any, NamedTuple
 
 from bleugrad.reports.page import Strong
 
 Summary = Mapping[str, Any]
 
-BASE, CROSS_ENTROPY, LEVEL = "base", "ce", 0.05
+BASE, CROSS_ENTROPY = "base", "ce"
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """A table of plain texts; a ``Strong`` cell is shown in bold."""
 
     header: list[str]
@@ -43,17 +41,20 @@ def results_table(summary: Summary) -> Table:
 
 def scores_table(summary: Summary) -> Table:
     """One row per objective: scores, differences from cross-entropy, intervals."""
-    header = [""]
+    compared = CROSS_ENTROPY in summary["titles"]
+    header, rows = [""], []
     for search in summary["searches"]:
-        header += [search, *(["difference from CE"] if _has_cross_entropy(summary) else []), "95 % interval"]
-    rows = []
+        header += [search, *["difference from CE"] * compared, "95 % interval"]
     for label, title in summary["titles"].items():
         row = [title if label != BASE else "base (first phase)"]
         for search in summary["searches"]:
             row.append(score(summary, search, label))
-            if _has_cross_entropy(summary):
-                row.append(_over_cross_entropy(summary, search, label))
-            row.append(_interval(summary, search, label))
+            systems = summary["scores"][search]["systems"]
+            if compared:
+                difference = systems[label]["mean"] - systems[CROSS_ENTROPY]["mean"]
+                row.append("" if label == CROSS_ENTROPY else f"{100 * difference:+.2f}")
+            low, high = systems[label]["interval"]
+            row.append(f"{100 * low:.1f} to {100 * high:.1f}")
         rows.append(row)
     caption = f"{description(summary)} Interval: bootstrap of the mean over the test sentences. {bold_rule(summary)}"
     return Table(header, rows, caption)
@@ -62,11 +63,10 @@ def scores_table(summary: Summary) -> Table:
 def differences_table(summary: Summary, search: str, every: bool = False) -> Table:
     """Differences with their significance tests: from cross-entropy, or between all pairs."""
     rows = []
-    for pair in summary["scores"][search]["pairs"]:
-        if every or (CROSS_ENTROPY in (pair["one"], pair["other"]) and BASE not in (pair["one"], pair["other"])):
-            sign = -1 if pair["one"] == CROSS_ENTROPY else 1
-            names = [summary["titles"][pair[side]] for side in ("one", "other")[::sign]]
-            rows.append([f"{names[0]} - {names[1]}", *_test_cells(pair, sign)])
+    for pair in summary["scores"][search]["pairs"] if every else _against_cross_entropy(summary, search):
+        sign = -1 if pair["one"] == CROSS_ENTROPY else 1
+        names = [summary["titles"][pair[side]] for side in ("one", "other")[::sign]]
+        rows.append([" - ".join(names), *_test_cells(pair, sign)])
     header = ["", "difference", "p (seeds)", "smallest detectable difference", "p (sentences)"]
     return Table(header, rows, f"Search: {search}.")
 
@@ -114,25 +114,16 @@ def tries_table(summary: Summary) -> Table:
         rows.append([summary["titles"][label], *scores])
     most = max(map(len, rows))
     rows = [[*row, *[""] * (most - len(row))] for row in rows]
-    return Table(
-        ["", *(f"try {number}" for number in range(1, most))],
-        rows,
-        "Learning rate: best validation BLEU, mean over the seeds that tried it.",
-    )
+    header = ["", *(f"try {number}" for number in range(1, most))]
+    return Table(header, rows, "Learning rate: best validation BLEU, mean over the seeds that tried it.")
 
 
 def base_table(summary: Summary) -> Table:
     """The first phase of each seed."""
-    rows = [
-        [
-            str(run["seed"]),
-            str(run["epochs"]),
-            str(run["best_epoch"]),
-            f"{100 * run['best_bleu']:.2f}",
-            "yes" if run["converged"] else "no",
-        ]
-        for run in summary["runs"][BASE]
-    ]
+    rows = []
+    for run in summary["runs"][BASE]:
+        numbers = [str(run[name]) for name in ("seed", "epochs", "best_epoch")]
+        rows.append([*numbers, f"{100 * run['best_bleu']:.2f}", "yes" if run["converged"] else "no"])
     caption = (
         "The first phase, cross-entropy. Converged: stopped early, or gained less than 0.2 validation BLEU in the last "
         "three epochs."
@@ -171,45 +162,30 @@ def power(summary: Summary) -> str:
         return "With one seed there is no test over seeds; only the bootstrap over test sentences is given."
     parts = []
     for search in summary["searches"]:
-        least = [
-            pair["smallest"]
-            for pair in summary["scores"][search]["pairs"]
-            if CROSS_ENTROPY in (pair["one"], pair["other"]) and BASE not in (pair["one"], pair["other"])
-        ]
+        least = [pair["smallest"] for pair in _against_cross_entropy(summary, search)]
         if least:
             parts.append(f"{100 * median(least):.2f} BLEU ({search})")
     if not parts:
         return ""
-    few = " Two seeds leave one degree of freedom, so t must exceed 12.7: almost no difference can be detected." * (
-        seeds == 2
-    )
+    few = " Two seeds leave one degree of freedom, so t must exceed 12.7: almost no difference can be detected."
     return (
         f"With {seeds} seeds and this spread, the t-test detects differences from CE of about "
-        f"{' and '.join(parts)} (median over the objectives).{few}"
+        f"{' and '.join(parts)} (median over the objectives).{few if seeds == 2 else ''}"
     )
 
 
-def _has_cross_entropy(summary: Summary) -> bool:
-    return CROSS_ENTROPY in summary["titles"]
-
-
-def _over_cross_entropy(summary: Summary, search: str, label: str) -> str:
-    if label == CROSS_ENTROPY:
-        return ""
-    systems = summary["scores"][search]["systems"]
-    return _signed(systems[label]["mean"] - systems[CROSS_ENTROPY]["mean"])
-
-
-def _interval(summary: Summary, search: str, label: str) -> str:
-    low, high = summary["scores"][search]["systems"][label]["interval"]
-    return f"{100 * low:.1f} to {100 * high:.1f}"
+def _against_cross_entropy(summary: Summary, search: str) -> list[dict[str, Any]]:
+    """The pairs of cross-entropy and another objective."""
+    pairs = summary["scores"][search]["pairs"]
+    return [pair for pair in pairs if CROSS_ENTROPY in (sides := (pair["one"], pair["other"])) and BASE not in sides]
 
 
 def _test_cells(pair: Mapping[str, Any], sign: int) -> list[str]:
     if pair["equal"]:
         return ["0.00", "equal", "", "equal"]
     smallest = "" if pair["smallest"] is None else f"{100 * pair['smallest']:.2f}"
-    return [_signed(sign * pair["difference"]), _probability(pair["p"]), smallest, _probability(pair["bootstrap_p"])]
+    difference = f"{100 * sign * pair['difference']:+.2f}"
+    return [difference, _probability(pair["p"]), smallest, _probability(pair["bootstrap_p"])]
 
 
 def _probability(p: float | None) -> str:
@@ -218,11 +194,7 @@ def _probability(p: float | None) -> str:
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def _signed(difference: float) -> str:
-    return f"{100 * difference:+.2f}"
-
-
-def _each(values: Any) -> str:
+def _each(values: Iterable[str]) -> str:
     """The values of the seeds; one if all are equal."""
-    found: Sequence[str] = list(values)
+    found = list(values)
     return found[0] if len(set(found)) == 1 else ", ".join(found)

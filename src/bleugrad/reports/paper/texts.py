@@ -38,10 +38,8 @@ def markdown_text(summary: Summary) -> str:
     parts += ["## Differences from cross-entropy"]
     parts += [_markdown_text(f"{tables.power(summary)} {tables.DIFFERENCES}".strip())]
     parts += [_markdown(tables.differences_table(summary, search)) for search in searches]
-    parts += [
-        "## All pairs",
-        *(_markdown(tables.differences_table(summary, search, every=True)) for search in searches),
-    ]
+    parts += ["## All pairs"]
+    parts += [_markdown(tables.differences_table(summary, search, every=True)) for search in searches]
     parts += ["## Lengths and chrF", _markdown(tables.lengths_table(summary))]
     parts += ["## Choices and times", _markdown(tables.choices_table(summary)), _markdown(tables.tries_table(summary))]
     parts += ["## First phase", _markdown(tables.base_table(summary))]
@@ -83,10 +81,8 @@ def latex(text: str) -> str:
 
 
 def _latex_cell(cell: str) -> str:
-    number = cell.replace(" ± ", r"\pm ")
-    if isinstance(cell, Strong):
-        return "$" + r"\pm ".join(rf"\textbf{{{part}}}" for part in cell.split(" ± ")) + "$"
-    return f"${number}$"
+    parts = [rf"\textbf{{{part}}}" if isinstance(cell, Strong) else part for part in cell.split(" ± ")]
+    return "$" + r"\pm ".join(parts) + "$"
 
 
 def _markdown(table: tables.Table) -> str:
@@ -107,9 +103,5 @@ def _markdown_text(text: str) -> str:
 
 def _aligned(rows: list[list[str]]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-        )
-        for row in rows
-    ]
+    form = "  ".join(["{:<%d}", *["{:>%d}"] * (len(widths) - 1)]) % tuple(widths)
+    return [form.format(*row) for row in rows]

@@ -35,17 +35,9 @@ def _draw_values(axes: Axes, curve: Sequence[Record], palette: Palette) -> None:
     if max(high - low for low, high in zip(lower, upper, strict=True)) > THINNEST_BAND:
         axes.fill_between(steps, lower, upper, color=palette.blue, alpha=0.2, linewidth=0, label="certified interval")
     axes.plot(steps, _column(curve, "bound"), color=palette.purple, linestyle=(0, (1, 1.2)), linewidth=2.4, label=bound)
-    axes.errorbar(
-        steps,
-        _column(curve, "sampled"),
-        yerr=_column(curve, "standard_error"),
-        color=palette.ink,
-        linestyle="none",
-        marker="x",
-        markersize=4,
-        elinewidth=0.8,
-        label="E[BLEU], sampled",
-    )
+    sampled, error = _column(curve, "sampled"), _column(curve, "standard_error")
+    crosses: dict[str, Any] = {"color": palette.ink, "linestyle": "none", "marker": "x", "markersize": 4}
+    axes.errorbar(steps, sampled, yerr=error, elinewidth=0.8, label="E[BLEU], sampled", **crosses)
     axes.set_ylim(-0.02, 1.02)
     axes.set_ylabel(f"BLEU-{order}")
 
@@ -67,29 +59,14 @@ def draw_example(points: Sequence[Record]) -> Draw:
     def fill(axes: Axes, palette: Palette) -> None:
         chances, bound, true = (_column(points, name) for name in ("p", "bound_matches", "true_matches"))
         above = [high > low + 1e-9 for high, low in zip(bound, true, strict=True)]
-        area: dict[str, Any] = {
-            "color": palette.orange,
-            "alpha": 0.45,
-            "linewidth": 0,
-            "label": "bound above the truth",
-        }
-        axes.fill_between(chances, true, bound, where=above, **area)
+        area: dict[str, Any] = {"color": palette.orange, "alpha": 0.45, "linewidth": 0}
+        axes.fill_between(chances, true, bound, where=above, **area, label="bound above the truth")
         axes.plot(chances, true, color=palette.ink, label="true E[O$_1$]")
-        dotted: dict[str, Any] = {
-            "color": palette.purple,
-            "linestyle": (0, (1, 1.2)),
-            "linewidth": 2.4,
-            "label": "the paper's bound",
-        }
-        axes.plot(chances, bound, **dotted)
-        circles: dict[str, Any] = {
-            "color": palette.blue,
-            "linestyle": "none",
-            "marker": "o",
-            "markersize": 5,
-            "fillstyle": "none",
-        }
-        axes.plot(chances[::5], _column(points[::5], "exact_matches"), **circles, label="exact recursion")
+        dotted: dict[str, Any] = {"color": palette.purple, "linestyle": (0, (1, 1.2)), "linewidth": 2.4}
+        axes.plot(chances, bound, **dotted, label="the paper's bound")
+        circles: dict[str, Any] = {"linestyle": "none", "marker": "o", "markersize": 5, "fillstyle": "none"}
+        exact = _column(points[::5], "exact_matches")
+        axes.plot(chances[::5], exact, color=palette.blue, **circles, label="exact recursion")
 
     return _one_plot(fill, "probability of “a” at each of three positions", "expected matches of “a a”")
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from bleugrad.reports import page
-from bleugrad.reports.settings import provenance
+from bleugrad.reports.settings import command_part, settings_tables
 from bleugrad.reports.style import save_figure
 from bleugrad.reports.toy import figures
 from bleugrad.reports.toy.tables import correlation_range, curve_table, orders, repeat_table
@@ -15,12 +15,7 @@ from bleugrad.runs.files import write_text
 def write_report(path: Path) -> None:
     """Draw the figures of the run in ``path`` and write its page."""
     run = read_run(path)
-    _draw_figures(run)
-    write_text(path / REPORT, render(run))
-
-
-def _draw_figures(run: SavedRun) -> None:
-    folder = run.path / FIGURES
+    folder = path / FIGURES
     folder.mkdir(exist_ok=True)
     for order in orders(run):
         save_figure(folder, f"bleu-{order}", 5.0, figures.draw_learning_curve(_curves(run, order)))
@@ -29,24 +24,17 @@ def _draw_figures(run: SavedRun) -> None:
         save_figure(folder, "repeats-example", 3.8, figures.draw_example(_records(run, "example")))
         save_figure(folder, "repeats-matches", 3.8, figures.draw_match_errors(cases))
         save_figure(folder, "repeats-bleu", 3.8, figures.draw_bleu_errors(cases))
+    write_text(path / REPORT, render(run))
 
 
 def render(run: SavedRun) -> str:
     """The page. The figures must exist already."""
-    parts = [
-        page.paragraph(_introduction(run)),
-        page.heading("Learning curves"),
-        _curve_figures(run),
-        page.table(*curve_table(run)),
-    ]
+    parts = [page.paragraph(_introduction(run)), page.heading("Learning curves")]
+    parts += [_curve_figures(run), page.table(*curve_table(run))]
     if run.summary["repeats"] is not None:
-        parts += [
-            page.heading("Repeated words"),
-            page.paragraph(_REPEATS),
-            _repeat_figures(run),
-            page.table(*repeat_table(run)),
-        ]
-    parts += [page.heading("How it was made"), *provenance(run)]
+        parts += [page.heading("Repeated words"), page.paragraph(_REPEATS)]
+        parts += [_repeat_figures(run), page.table(*repeat_table(run))]
+    parts += [page.heading("How it was made"), *command_part(run), *settings_tables(run)]
     return page.page("Toy study: BLEU by gradient ascent on free logits", parts)
 
 
@@ -62,23 +50,17 @@ def _introduction(run: SavedRun) -> str:
 
 
 def _curve_figures(run: SavedRun) -> str:
+    composite = " The 1 that the paper subtracts from its bound is added back."
     return page.figures(
         page.figure(
             run.path / FIGURES,
             f"bleu-{order}",
             f"Learning curves of BLEU-{order}: argmax, bound, exact expectation and sampled expectation against steps",
-            _curve_caption(run, order),
+            f"BLEU-{order}, seed {run.about['seed']}. Crosses: mean of {run.config['samples']} samples, with standard "
+            "error. Below: each surrogate minus sampled E[BLEU]; thin lines are the other seeds."
+            + (composite if order > 1 else ""),
         )
         for order in orders(run)
-    )
-
-
-def _curve_caption(run: SavedRun, order: int) -> str:
-    seed = run.about["seed"]
-    composite = "" if order == 1 else " The 1 that the paper subtracts from its bound is added back."
-    return (
-        f"BLEU-{order}, seed {seed}. Crosses: mean of {run.config['samples']} samples, with standard error. "
-        f"Below: each surrogate minus sampled E[BLEU]; thin lines are the other seeds.{composite}"
     )
 
 
@@ -90,31 +72,27 @@ _REPEATS = (
 
 
 def _repeat_figures(run: SavedRun) -> str:
-    folder, order = run.path / FIGURES, run.config["repeats"]["max_order"]
-    return page.figures(
-        [
-            page.figure(
-                folder,
-                "repeats-example",
-                "Expected matches of the reference a a: the bound lies above the truth up to probability 0.7",
-                "The smallest example: reference a a, three positions. At probability 0.5 the bound is 1.5, the truth "
-                "1.375.",
-            ),
-            page.figure(
-                folder,
-                "repeats-matches",
-                "Relative error of the bound against true expected matches, distinct and repeated words",
-                f"Random cases, one point per order up to {order}. Points above 0 violate the bound.",
-            ),
-            page.figure(
-                folder,
-                "repeats-bleu",
-                "Surrogate BLEU minus true expected BLEU for references with repeated words",
-                f"BLEU-{order} of exact expectations and of bounds, for references with repeated words and smoothing "
-                f"{run.config['repeats']['smoothing']:g}. BLEU of exact expectations is an upper bound: never below 0.",
-            ),
-        ]
+    order = run.config["repeats"]["max_order"]
+    described = (
+        (
+            "repeats-example",
+            "Expected matches of the reference a a: the bound lies above the truth up to probability 0.7",
+            "The smallest example: reference a a, three positions. At probability 0.5 the bound is 1.5, the truth "
+            "1.375.",
+        ),
+        (
+            "repeats-matches",
+            "Relative error of the bound against true expected matches, distinct and repeated words",
+            f"Random cases, one point per order up to {order}. Points above 0 violate the bound.",
+        ),
+        (
+            "repeats-bleu",
+            "Surrogate BLEU minus true expected BLEU for references with repeated words",
+            f"BLEU-{order} of exact expectations and of bounds, for references with repeated words and smoothing "
+            f"{run.config['repeats']['smoothing']:g}. BLEU of exact expectations is an upper bound: never below 0.",
+        ),
     )
+    return page.figures(page.figure(run.path / FIGURES, *texts) for texts in described)
 
 
 def _curves(run: SavedRun, order: int) -> list[list[dict[str, Any]]]:

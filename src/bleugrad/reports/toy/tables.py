@@ -1,5 +1,6 @@
 """The tables of the toy study: header, rows and caption."""
 
+from statistics import mean
 from typing import Any
 
 from bleugrad.runs.directory import SavedRun
@@ -18,10 +19,8 @@ def correlation_range(run: SavedRun, order: int, surrogate: str) -> str:
     """Smallest and largest correlation with sampled E[BLEU] over the seeds."""
     found = [curve[surrogate]["pearson"] for curve in _of_order(run, order)]
     known = [value for value in found if value is not None]
-    if not known:
-        return "undefined"
-    low, high = f"{min(known):.4f}", f"{max(known):.4f}"
-    return low if low == high else f"{low} to {high}"
+    ends = dict.fromkeys(f"{end:.4f}" for end in (min(known), max(known))) if known else ["undefined"]
+    return " to ".join(ends)
 
 
 def curve_table(run: SavedRun) -> Table:
@@ -31,7 +30,14 @@ def curve_table(run: SavedRun) -> Table:
         "r: correlation with sampled E[BLEU] over a run, smallest to largest over the seeds. Gap: largest difference "
         "from sampled E[BLEU] over all steps and seeds. Final E[BLEU]: mean over the seeds."
     )
-    return header, [_curve_row(run, order) for order in orders(run)], caption
+    rows: list[list[str | float]] = []
+    for order in orders(run):
+        curves = _of_order(run, order)
+        correlations = [correlation_range(run, order, name) for name in SURROGATES]
+        gaps = [max((curve[name]["largest_gap"] for curve in curves), key=abs) for name in ("bound", "exact")]
+        final = mean(curve["final"]["sampled"] for curve in curves)
+        rows.append([f"BLEU-{order}", *correlations, *gaps, final])
+    return header, rows, caption
 
 
 def repeat_table(run: SavedRun) -> Table:
@@ -44,17 +50,6 @@ def repeat_table(run: SavedRun) -> Table:
     return header, [_repeat_row(kind, found) for kind, found in run.summary["repeats"].items()], caption
 
 
-def _curve_row(run: SavedRun, order: int) -> list[str | float]:
-    final = [curve["final"]["sampled"] for curve in _of_order(run, order)]
-    return [
-        f"BLEU-{order}",
-        *(correlation_range(run, order, name) for name in SURROGATES),
-        _largest_gap(run, order, "bound"),
-        _largest_gap(run, order, "exact"),
-        sum(final) / len(final),
-    ]
-
-
 def _repeat_row(kind: str, found: dict[str, Any]) -> list[str | float]:
     return [
         f"{kind} words",
@@ -65,10 +60,6 @@ def _repeat_row(kind: str, found: dict[str, Any]) -> list[str | float]:
         found["exact_bleu"]["mean_absolute_gap"],
         f"{found['exact_error']:.0e}",
     ]
-
-
-def _largest_gap(run: SavedRun, order: int, name: str) -> float:
-    return float(max((curve[name]["largest_gap"] for curve in _of_order(run, order)), key=abs))
 
 
 def _of_order(run: SavedRun, order: int) -> list[dict[str, Any]]:

@@ -4,7 +4,6 @@ import queue
 import time
 from collections.abc import Callable, Set
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from bleugrad.errors import FailureError
@@ -73,22 +72,18 @@ class Scheduler:
         epochs = read_summary(self.protocol.directory(stage))["epochs"] if stage.kind == "base" else 0
         self.durations.add(stage, seconds, epochs)
 
-    def _is_ready(self, stage: PlannedStage) -> bool:
-        return self.done.issuperset(self.protocol.needs(stage))
-
     def _start_ready(self) -> None:
         if self.failures:
             return
-        for stage in [stage for stage in self.waiting if self._is_ready(stage)]:
+        for stage in [stage for stage in self.waiting if self.done.issuperset(self.protocol.needs(stage))]:
             if len(self.running) == self.jobs:
                 return
+            self.waiting.remove(stage)
             if self.protocol.is_done(stage):  # two branches can share a run
-                self.waiting.remove(stage)
                 self.done.add(stage)
                 self.after(stage)
                 continue
             worker = self.idle.pop() if self.idle else Worker(self.protocol.config.threads, self.replies)
-            self.waiting.remove(stage)
             self.running[worker] = stage, time.monotonic(), self.protocol.directory(stage).exists()
             worker.send(self.protocol.request(stage))
         self._show()
@@ -114,25 +109,29 @@ class Scheduler:
             if "error" in reply:
                 self._fail(stage, reply["error"])
             else:
-                self._succeed(stage, reply["seconds"], resumed, reply)
+                self._succeed(stage, resumed and stage.kind != "test", reply)
 
-    def _succeed(self, stage: PlannedStage, seconds: float, resumed: bool, reply: dict[str, Any]) -> None:
+    def _succeed(self, stage: PlannedStage, resumed: bool, reply: dict[str, float]) -> None:
         self.done.add(stage)
-        directory, name = self.protocol.directory(stage), self.protocol.name(stage)
-        resumed = resumed and stage.kind != "test"
+        name = self.protocol.name(stage)
         if not resumed:
-            self._note_duration(stage, seconds)
+            self._note_duration(stage, reply["seconds"])
         times = {key: round(value, 2) for key, value in reply.items()}
         self.run.record(kind="stage", stage=name, resumed=resumed, **times)
-        total = len(self.protocol.stages)
-        left = self._left()
+        total, left = len(self.protocol.stages), self._left()
+        count = f"[{len(self.done):{len(str(total))}}/{total}]"
         time_left = f"; about {in_words(left)} left" if left and self.waiting else ""
         with self.screen.aside():
-            self.run.say(
-                f"[{len(self.done):{len(str(total))}}/{total}] {name}: {_outcome(stage, directory, self.protocol)}, "
-                f"{in_words(seconds)}{time_left}"
-            )
+            self.run.say(f"{count} {name}: {self._outcome(stage)}, {in_words(reply['seconds'])}{time_left}")
         self.after(stage)
+
+    def _outcome(self, stage: PlannedStage) -> str:
+        directory, beam = self.protocol.directory(stage), self.protocol.config.beam
+        if stage.kind == "test":
+            greedy, wide = (100 * read_scores(directory, width)["bleu"] for width in (1, beam))
+            return f"BLEU {greedy:.2f} greedy, {wide:.2f} beam {beam}"
+        summary = read_summary(directory)
+        return f"valid BLEU {100 * summary['best_bleu']:.2f} (epoch {summary['best_epoch']} of {summary['epochs']})"
 
     def _fail(self, stage: PlannedStage, reason: str) -> None:
         name = self.protocol.name(stage)
@@ -170,11 +169,3 @@ def find_done(protocol: Protocol) -> set[PlannedStage]:
         if done.issuperset(protocol.needs(stage)) and protocol.is_done(stage):
             done.add(stage)
     return done
-
-
-def _outcome(stage: PlannedStage, directory: Path, protocol: Protocol) -> str:
-    if stage.kind == "test":
-        found = [read_scores(directory, beam) for beam in (1, protocol.config.beam)]
-        return f"BLEU {100 * found[0]['bleu']:.2f} greedy, {100 * found[1]['bleu']:.2f} beam {protocol.config.beam}"
-    summary = read_summary(directory)
-    return f"valid BLEU {100 * summary['best_bleu']:.2f} (epoch {summary['best_epoch']} of {summary['epochs']})"
