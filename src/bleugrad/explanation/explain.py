@@ -82,7 +82,11 @@ def explain(
     targets = _targets(reference, rows, eos_id, word_start, max_order)
     check_cells("the explanation", rows.shape[0], int(targets.tokens.lengths.sum()), max_order, MOST_CELLS)
     texts = ReferenceTexts(_check_labels("vocabulary", vocabulary, rows, 1), targets)
-    samples, seed = _check_samples(samples), check_int("seed", seed)
+    if not 0 <= check_int("samples", samples) < 2**31 or samples == 1:
+        raise ValueError(
+            f"samples is {samples}; expected 0, or 2 or more below 2**31, because one sample has no standard error"
+        )
+    check_int("seed", seed)
 
     gathered = Rows(rows[None]).token_probabilities(targets.columns, None, targets.word_start)
     if (bad := gathered.match_probs[..., 0].isnan()).any():
@@ -261,12 +265,3 @@ def _check_labels(name: str, labels: Sequence[str] | None, logits: Tensor, axis:
         if not isinstance(label, str):
             raise TypeError(f"{name}[{index}] is a {type(label).__name__}; expected a text")
     return tuple(labels)
-
-
-def _check_samples(samples: object) -> int:
-    number = check_int("samples", samples)
-    if not 0 <= number < 2**31 or number == 1:
-        raise ValueError(
-            f"samples is {number}; expected 0, or 2 or more below 2**31, because one sample has no standard error"
-        )
-    return number
