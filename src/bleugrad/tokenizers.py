@@ -3,13 +3,12 @@
 Tokenizers mark words in one of two places. SentencePiece and Metaspace (``▁the``), byte-level BPE (``Ġthe``) and
 WordPiece (``##er`` continues) mark where a word *begins*: the token shows whether it opens a word. ``low@@ er``,
 ``low er</w>`` and SentencePiece with the space as suffix (``the▁``) mark where a word *ends*: ``er`` may be a word or
-the end of one, so the token does not show it. But BLEU does not change if hypothesis and references are reversed, and
-then the token that ended a word opens it.
+the end of one. If the sentence is reversed, the token that ended a word opens it.
 """
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -34,11 +33,6 @@ BYTE_SPACES = tuple("".join(map(_byte_symbols().__getitem__, space.encode())) fo
 
 BYTE_FALLBACK_SPACES = frozenset(f"<0x{byte:02X}>" for byte in b" \n\t\r\v\f")
 
-KINDS = (
-    "a fast tokenizer of transformers, a tokenizers.Tokenizer, a sentencepiece.SentencePieceProcessor, or the "
-    "vocabulary as a list of token strings or a dict of token strings to ids"
-)
-
 
 def word_start_mask(
     tokenizer: object,
@@ -54,17 +48,15 @@ def word_start_mask(
     words of its pre-tokenizer, which usually splits off punctuation as well.
 
     Args:
-        tokenizer: a fast tokenizer of transformers, a ``tokenizers.Tokenizer``, a
-            ``sentencepiece.SentencePieceProcessor``, or the vocabulary: a list of token strings, or a dict of them to
-            ids.
+        tokenizer: a fast tokenizer of transformers, a ``tokenizers.Tokenizer``, a ``SentencePieceProcessor``, or the
+            vocabulary: a list of token strings, or a dict of them to ids.
         special: whether special tokens (padding, begin, end) open a word, by default yes, so that none becomes part of
             the word before it. A dict of token strings to bools decides single tokens, special or not; special tokens
             that it does not name open a word. A plain vocabulary does not tell which tokens are special: its tokens
             are read by their marks, unless they are named here.
-        flipped: for vocabularies that mark where a word *ends* (``low@@ er``, ``er</w>``, ``er▁``): whether a token
-            opens a word cannot be seen from it there. BLEU does not change if hypotheses and references are flipped in
-            time, and then the tokens that end a word open it: ``flipped=True`` gives the mask of those, for
-            ``loss(logits.flip(1), labels.flip(1))``. Exact, for fixed lengths: leave ``eos_id`` out.
+        flipped: for vocabularies that mark where a word *ends* (``low@@ er``, ``er</w>``, ``er▁``), the mask of the
+            tokens that end a word, for ``loss(logits.flip(1), labels.flip(1))``: BLEU does not change if hypotheses
+            and references are flipped in time. Exact, for fixed lengths: leave ``eos_id`` out.
         size: V of the model where it is larger than the tokenizer's; ids without a token are like special tokens.
 
     The unknown token of a tokenizer with ``▁`` continues a word: the ``▁`` before it is a token of its own. Elsewhere
@@ -90,11 +82,8 @@ def word_start_mask(
     mask = torch.full((_vocabulary_size(read.tokens, size),), special is not False)
     for token, index in read.tokens.items():
         mask[index] = read.style.opens(token) or token in read.swallow_space
-    if not isinstance(special, Mapping):
-        mask[sorted(read.special)] = bool(special)
-        return mask
-    mask[sorted(read.special)] = True
-    for token, opens in special.items():
+    mask[sorted(read.special)] = special is not False
+    for token, opens in special.items() if isinstance(special, Mapping) else ():
         if token not in read.tokens:
             raise ValueError(f"special names {token!r}, which is not a token of the tokenizer")
         mask[read.tokens[token]] = bool(opens)
@@ -119,6 +108,9 @@ class _Style:
     unknown_opens: bool = True
 
 
+BYTE_LEVEL = _Style("Ġ opens a word", lambda token: token.startswith(BYTE_SPACES))
+
+
 @dataclass(frozen=True)
 class _Read:
     """A tokenizer's tokens with their ids, its style, the ids of special tokens, and tokens that take in the space."""
@@ -126,7 +118,7 @@ class _Read:
     tokens: Mapping[str, int]
     style: _Style
     special: frozenset[int] = frozenset()
-    swallow_space: frozenset[str] = field(default_factory=frozenset)
+    swallow_space: frozenset[str] = frozenset()
 
 
 def _read(tokenizer: object) -> _Read:
@@ -135,13 +127,16 @@ def _read(tokenizer: object) -> _Read:
         return _Read(tokens, _style_of_strings(tokens))
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
     if callable(getattr(backend, "to_str", None)) and callable(getattr(backend, "get_vocab", None)):
-        known = frozenset(getattr(tokenizer, "all_special_ids", ()))
-        return _read_fast(backend, known)
+        return _read_fast(backend, frozenset(getattr(tokenizer, "all_special_ids", ())))
     if callable(getattr(tokenizer, "id_to_piece", None)) and callable(getattr(tokenizer, "is_control", None)):
         return _read_sentencepiece(tokenizer)
     found = f"{type(tokenizer).__module__}.{type(tokenizer).__qualname__}"
     hint = "; its vocabulary can be passed instead" if hasattr(tokenizer, "get_vocab") else ""
-    raise TypeError(f"tokenizer is a {found}, which cannot be read{hint}; expected {KINDS}")
+    raise TypeError(
+        f"tokenizer is a {found}, which cannot be read{hint}; expected a fast tokenizer of transformers, a "
+        "tokenizers.Tokenizer, a sentencepiece.SentencePieceProcessor, or the vocabulary as a list of token strings or "
+        "a dict of token strings to ids"
+    )
 
 
 def _read_fast(backend: Any, special: frozenset[int]) -> _Read:
@@ -153,12 +148,7 @@ def _read_fast(backend: Any, special: frozenset[int]) -> _Read:
     special |= {index for index, token in added.items() if token.special}
     if not style.unknown_opens:
         special -= {tokens.get(model.get("unk_token")), model.get("unk_id")}
-    return _Read(
-        tokens,
-        style,
-        special,
-        frozenset(token.content for token in added.values() if token.lstrip),
-    )
+    return _Read(tokens, style, special, frozenset(token.content for token in added.values() if token.lstrip))
 
 
 def _read_sentencepiece(processor: Any) -> _Read:
@@ -178,10 +168,9 @@ def _style_of_description(description: Mapping[str, Any], tokens: Iterable[str])
         return _continuation_style(prefix)
     if suffix := model.get("end_of_word_suffix"):
         return _end_mark_style(suffix)
-    parts = list(_parts(description.get("pre_tokenizer"))) + list(_parts(description.get("decoder")))
-    parts += _parts(description.get("normalizer"))
+    parts = [part for name in ("pre_tokenizer", "decoder", "normalizer") for part in _parts(description.get(name))]
     if any(part["type"] == "ByteLevel" for part in parts):
-        return _byte_level_style()
+        return BYTE_LEVEL
     for part in parts:
         if part["type"] == "Metaspace":
             return _space_mark_style(part.get("replacement", SPACE_MARK), tokens)
@@ -194,15 +183,12 @@ def _style_of_description(description: Mapping[str, Any], tokens: Iterable[str])
     )
 
 
-def _parts(component: Mapping[str, Any] | None) -> Iterable[Mapping[str, Any]]:
-    """A component of the description and those it is a sequence of."""
-    if component is None:
-        return
-    if component["type"] != "Sequence":
-        yield component
-    for name in ("pretokenizers", "decoders", "normalizers"):
-        for part in component.get(name, ()):
-            yield from _parts(part)
+def _parts(component: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
+    """A component of the description, or those it is a sequence of."""
+    if component is None or component["type"] != "Sequence":
+        return [] if component is None else [component]
+    names = ("pretokenizers", "decoders", "normalizers")
+    return [part for name in names for inner in component.get(name, ()) for part in _parts(inner)]
 
 
 def _style_of_strings(tokens: Iterable[str]) -> _Style:
@@ -219,17 +205,14 @@ def _style_of_strings(tokens: Iterable[str]) -> _Style:
     if len(marks) != 1:
         what = f"several marks of words, {', '.join(marks)}" if marks else "no mark of words"
         raise ValueError(f"tokenizer is a vocabulary with {what}; expected one of {', '.join(found)} among its tokens")
-    match marks[0]:
-        case "@@":
-            return _Style("a word goes on after @@", lambda token: not token.endswith("@@"), marks_ends=True)
-        case "</w>":
-            return _end_mark_style("</w>")
-        case "##":
-            return _continuation_style("##")
-        case "Ġ":
-            return _byte_level_style()
-        case mark:
-            return _space_mark_style(mark, tokens)
+    styles = {
+        "@@": _Style("a word goes on after @@", lambda token: not token.endswith("@@"), marks_ends=True),
+        "</w>": _end_mark_style("</w>"),
+        "##": _continuation_style("##"),
+        SPACE_MARK: _space_mark_style(SPACE_MARK, tokens),
+        "Ġ": BYTE_LEVEL,
+    }
+    return styles[marks[0]]
 
 
 def _continuation_style(prefix: str) -> _Style:
@@ -240,18 +223,9 @@ def _end_mark_style(suffix: str) -> _Style:
     return _Style(f"{suffix} ends a word", lambda token: token.endswith(suffix), marks_ends=True)
 
 
-def _byte_level_style() -> _Style:
-    return _Style("Ġ opens a word", lambda token: token.startswith(BYTE_SPACES))
-
-
 def _space_mark_style(mark: str, tokens: Iterable[str]) -> _Style:
     """The space is part of the token after it, or, if that is what most marked tokens show, of the one before."""
-    prefixed = suffixed = 0
-    for token in tokens:
-        begins, ends = token.startswith(mark), token.endswith(mark)
-        prefixed += begins and not ends
-        suffixed += ends and not begins
-    if suffixed > prefixed:
+    if sum(token.endswith(mark) - token.startswith(mark) for token in tokens) > 0:
         return _end_mark_style(mark)
     openings = (mark, *_SPACES)
     return _Style(
@@ -263,8 +237,7 @@ def _space_mark_style(mark: str, tokens: Iterable[str]) -> _Style:
 
 def _checked_vocabulary(vocabulary: Mapping[Any, Any] | Sequence[Any]) -> Mapping[str, int]:
     if not isinstance(vocabulary, Mapping):
-        repeated = len(vocabulary) - len(set(map(repr, vocabulary)))
-        if repeated:
+        if repeated := len(vocabulary) - len(set(map(repr, vocabulary))):
             raise ValueError(f"tokenizer is a list with {repeated} tokens that occur before; expected distinct tokens")
         for index, token in enumerate(vocabulary):
             if not isinstance(token, str):

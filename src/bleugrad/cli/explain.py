@@ -112,7 +112,7 @@ def _options(arguments: Namespace) -> dict[str, Any]:
 
 def _explained(logits: Any, references: list[list[int]], options: dict[str, Any], page: Path | None) -> "Explanation":
     from bleugrad.explanation.explain import explain
-    from bleugrad.explanation.limits import MOST_PAGE_CELLS, check_cells
+    from bleugrad.explanation.result import MOST_PAGE_CELLS, check_cells
 
     try:
         if page is not None:  # an error before the work

@@ -4,8 +4,8 @@ Expected matches are a sum over n-grams. So the functions of the loss run on a b
 with the same rows.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,16 +22,10 @@ BLOCK_ELEMENTS = 2**22
 """Maximum elements of a working tensor of a block of n-grams."""
 
 
-@dataclass(frozen=True)
-class Contributions:
-    """The contributions of P n-grams.
+class Contributions(NamedTuple):
+    """The contributions of P n-grams: n - 1, column among the patterns and clip c_g (P,), exact and bounded matches.
 
-    Attributes:
-        order_index: (P,), n - 1.
-        column: (P,), column among the patterns.
-        clips: (P,), c_g.
-        completed: (T, P), expected new matches completed at each position, exact.
-        bound: (P,), the paper's bound.
+    ``completed`` (P, T) are the expected new matches completed at each position, exact; ``bound`` (P,) is the paper's.
     """
 
     order_index: Tensor
@@ -47,15 +41,15 @@ def contributions(gathered: TokenProbabilities, targets: Targets) -> Contributio
     assert patterns is not None
     order_index, column = patterns.clips[0].nonzero().unbind(1)
     completed, bound = [], []
-    for chosen in _blocks(order_index.shape[0], gathered.match_probs.shape, patterns.clips.shape[1]):
-        alone = _separate(patterns, order_index[chosen], column[chosen])
-        repeated, repeated_targets = _repeat(gathered, targets, alone)
+    size = max(1, BLOCK_ELEMENTS // max(1, gathered.match_probs[0].numel() * patterns.clips.shape[1]))
+    for orders, columns in zip(order_index.split(size), column.split(size), strict=True):
+        repeated, repeated_targets = _repeat(gathered, targets, _separate(patterns, orders, columns))
         statistics = row_statistics(repeated.match_probs, repeated.opening, repeated_targets, "bound")
         assert statistics.windows is not None
         bound.append(statistics.matches.sum(1))
-        completed.append(statistics.windows.exact_matches().sum(2))
+        completed.append(statistics.windows.exact_matches().sum(2).t())
     clips = patterns.clips[0, order_index, column]
-    return Contributions(order_index, column, clips, torch.cat(completed, 1), torch.cat(bound))
+    return Contributions(order_index, column, clips, torch.cat(completed), torch.cat(bound))
 
 
 def windows_by_start(windows: UnitWindows, units: References) -> Tensor:
@@ -78,19 +72,11 @@ def windows_by_start(windows: UnitWindows, units: References) -> Tensor:
     return starting
 
 
-def _blocks(number: int, shape: torch.Size, max_order: int) -> Iterator[slice]:
-    _, steps, columns = shape
-    size = max(1, BLOCK_ELEMENTS // max(1, steps * columns * max_order))
-    for first in range(0, number, size):
-        yield slice(first, first + size)
-
-
 def _separate(patterns: Patterns, order_index: Tensor, column: Tensor) -> Patterns:
     """The patterns of one sentence, repeated, each with one nonzero clip."""
     number = order_index.shape[0]
     clips = torch.zeros_like(patterns.clips).repeat(number, 1, 1)
-    place = (torch.arange(number), order_index, column)
-    clips[place] = patterns.clips[0, order_index, column]
+    clips[torch.arange(number), order_index, column] = patterns.clips[0, order_index, column]
     shifts, _, *rest = patterns.overlaps.shape
     spans = None if patterns.spans is None else patterns.spans.expand(number, -1)
     return Patterns(clips, patterns.overlaps.expand(shifts, number, *rest), spans)
@@ -111,7 +97,5 @@ def _repeat(gathered: TokenProbabilities, targets: Targets, patterns: Patterns) 
     tokens = repeated(targets.tokens)
     units = tokens if words is None else words.references
     limits, columns = again(targets.limits), again(targets.columns)
-    several = replace(
-        targets, limits=limits, tokens=tokens, units=units, columns=columns, words=words, patterns=patterns
-    )
-    return TokenProbabilities(*map(again, gathered)), several
+    targets = replace(targets, limits=limits, tokens=tokens, units=units, columns=columns, words=words)
+    return TokenProbabilities(*map(again, gathered)), replace(targets, patterns=patterns)

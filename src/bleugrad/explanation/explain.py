@@ -1,23 +1,33 @@
 """The explanation of the loss for one sentence, from logits and a reference."""
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from bleugrad.arguments import check_int
+from bleugrad.backends.torch.sampled_rows import draw_tokens
 from bleugrad.explanation.contributions import contributions, windows_by_start
-from bleugrad.explanation.limits import MOST_CELLS, check_cells
-from bleugrad.explanation.result import Explanation, NGram, Order, TokenGradient
-from bleugrad.explanation.sampled import PADDING, padded_references, sampled_bleu, sentence_bleu
+from bleugrad.explanation.result import Explanation, NGram, Order, SampledBLEU, TokenGradient, check_cells
 from bleugrad.explanation.texts import ReferenceTexts, used_columns
 from bleugrad.matches.statistics import ExpectedStatistics, row_statistics
 from bleugrad.outputs.rows import Rows, TokenProbabilities, check_floating, raise_broken_row
+from bleugrad.references.sequences import before_eos
 from bleugrad.references.targets import Targets, check_mask, prepare_targets
 from bleugrad.scores.bleu import BLEU
+from bleugrad.scores.bleu_of_ids import bleu
 from bleugrad.scores.expectation import Expectation
 from bleugrad.scores.expected_bleu import expected_bleu
 from bleugrad.scores.results import ExpectedBLEUResult
+
+PADDING = -100
+MOST_CELLS = 2**22
+"""Maximum cells of an explanation; 1,000 x 1,000 x 4 take about 2 minutes and 2 GB."""
+
+SAMPLE_BLOCK = 256
+"""Sampled hypotheses scored at once."""
 
 
 def explain(
@@ -72,7 +82,11 @@ def explain(
     targets = _targets(reference, rows, eos_id, word_start, max_order)
     check_cells("the explanation", rows.shape[0], int(targets.tokens.lengths.sum()), max_order, MOST_CELLS)
     texts = ReferenceTexts(_check_labels("vocabulary", vocabulary, rows, 1), targets)
-    samples, seed = _check_samples(samples), check_int("seed", seed)
+    if not 0 <= check_int("samples", samples) < 2**31 or samples == 1:
+        raise ValueError(
+            f"samples is {samples}; expected 0, or 2 or more below 2**31, because one sample has no standard error"
+        )
+    check_int("seed", seed)
 
     gathered = Rows(rows[None]).token_probabilities(targets.columns, None, targets.word_start)
     if (bad := gathered.match_probs[..., 0].isnan()).any():
@@ -94,7 +108,7 @@ def explain(
         units=texts.units(),
         match_probs=probs[:, ids],
         eos_probs=None if eos_id is None else probs[:, eos_id],
-        reach=_reach(statistics, rows.shape[0]),
+        reach=_reach(statistics, rows),
         orders=_orders(gathered, statistics, texts, exact, bound),
         gradient=TokenGradient(
             reference=gradient[:, ids],
@@ -106,8 +120,8 @@ def explain(
         bound_value=bound.value.item(),
         lower=None if exact.lower is None else exact.lower.item(),
         upper=1.0 if exact.upper is None else exact.upper.item(),
-        sampled=sampled_bleu(probs, targets, score, samples, seed) if samples else None,
-        argmax_bleu=sentence_bleu(best[None], targets, score).item(),
+        sampled=_sampled_bleu(probs, targets, score, samples, seed) if samples else None,
+        argmax_bleu=_sentence_bleu(best[None], targets, score).item(),
         brevity_penalty=exact.brevity_penalty.item(),
         expected_length=exact.hypothesis_lengths.item(),
         reference_length=exact.reference_lengths.item(),
@@ -158,31 +172,49 @@ def _targets(
     return targets
 
 
+def _options(targets: Targets, score: BLEU) -> dict[str, Any]:
+    """The options that the public functions share, with the padded references (1, K, R)."""
+    ids, lengths = targets.tokens.ids, targets.tokens.lengths
+    return {
+        "references": torch.where(torch.arange(ids.shape[2]) < lengths[..., None], ids, PADDING),
+        "max_order": score.max_order,
+        "weights": score.weights,
+        "smoothing": score.smoothing,
+        "level": "sentence",
+        "ignore_index": PADDING,
+        "word_start": targets.word_start,
+    }
+
+
 def _score(rows: Tensor, targets: Targets, score: BLEU, method: str) -> tuple[ExpectedBLEUResult, Tensor]:
     """The result of a method, and the gradient (T, V) of 1 - value."""
     leaf = rows.clone().requires_grad_()
     with torch.enable_grad():
-        result = expected_bleu(
-            leaf[None],
-            padded_references(targets),
-            method=method,
-            eos_id=targets.eos_id,
-            word_start=targets.word_start,
-            max_order=score.max_order,
-            weights=score.weights,
-            smoothing=score.smoothing,
-            level="sentence",
-            ignore_index=PADDING,
-        )
+        result = expected_bleu(leaf[None], method=method, eos_id=targets.eos_id, **_options(targets, score))
         (gradient,) = torch.autograd.grad(1 - result.value.sum(), leaf)
     return result, gradient
 
 
-def _reach(statistics: ExpectedStatistics, steps: int) -> Tensor:
-    reach = torch.ones(steps, dtype=torch.float64)
+def _sentence_bleu(tokens: Tensor, targets: Targets, score: BLEU) -> Tensor:
+    """BLEU of hypotheses (S, T), cut before EOS, against the references of one sentence: (S,)."""
+    kept = before_eos(tokens, torch.ones_like(tokens, dtype=torch.bool), targets.eos_id)
+    options = _options(targets, score)
+    options["references"] = options["references"].expand(tokens.shape[0], -1, -1)
+    return bleu(torch.where(kept, tokens, PADDING), **options).value
+
+
+def _sampled_bleu(probs: Tensor, targets: Targets, score: BLEU, samples: int, seed: int) -> SampledBLEU:
+    """Mean BLEU of ``samples`` hypotheses drawn from the rows ``probs`` (T, V), an unbiased estimate of E[BLEU]."""
+    uniform = torch.rand(probs.shape[0], samples, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    tokens = draw_tokens(probs[None], uniform[None])[0].t()
+    values = torch.cat([_sentence_bleu(part, targets, score) for part in tokens.split(SAMPLE_BLOCK)])
+    return SampledBLEU(values.mean().item(), values.std().item() / math.sqrt(samples), samples)
+
+
+def _reach(statistics: ExpectedStatistics, rows: Tensor) -> Tensor:
+    reach = rows.new_ones(rows.shape[0])
     assert statistics.windows is not None
-    ending = statistics.windows.ending
-    if ending is not None:
+    if (ending := statistics.windows.ending) is not None:
         reach[1:] = ending.survival[:-1, 0]
     return reach
 
@@ -201,20 +233,11 @@ def _orders(
     units = [unit for reference in texts.units() for unit in reference]
     ngrams: list[list[NGram]] = [[] for _ in range(max_order)]
     occurrences = [texts.occurrences(order) for order in range(1, max_order + 1)]
-    for number, (index, column, clip) in enumerate(
-        zip(parts.order_index.tolist(), parts.column.tolist(), parts.clips.tolist(), strict=True)
-    ):
-        places = occurrences[index][column]
-        ngrams[index].append(
-            NGram(
-                text=tuple(units[places[0] : places[0] + index + 1]),
-                columns=tuple(places),
-                clip=clip,
-                exact=parts.completed[:, number].sum().item(),
-                bound=parts.bound[number].item(),
-                completed=tuple(parts.completed[:, number].tolist()),
-            )
-        )
+    for index, column, clip, completed, upper in zip(*parts, strict=True):
+        places = occurrences[index][int(column)]
+        text = tuple(units[places[0] : places[0] + int(index) + 1])
+        exact_matches, completed_matches = completed.sum().item(), tuple(completed.tolist())
+        ngrams[index].append(NGram(text, tuple(places), int(clip), exact_matches, upper.item(), completed_matches))
     return tuple(
         Order(
             number=index + 1,
@@ -242,12 +265,3 @@ def _check_labels(name: str, labels: Sequence[str] | None, logits: Tensor, axis:
         if not isinstance(label, str):
             raise TypeError(f"{name}[{index}] is a {type(label).__name__}; expected a text")
     return tuple(labels)
-
-
-def _check_samples(samples: object) -> int:
-    number = check_int("samples", samples)
-    if not 0 <= number < 2**31 or number == 1:
-        raise ValueError(
-            f"samples is {number}; expected 0, or 2 or more below 2**31, because one sample has no standard error"
-        )
-    return number

@@ -15,11 +15,8 @@ from typing import Any
 
 from torch import Tensor
 
-from bleugrad.explanation.limits import MOST_PAGE_CELLS, check_cells
-from bleugrad.explanation.result import Explanation, NGram, Order
+from bleugrad.explanation.result import MOST_PAGE_CELLS, Explanation, Order, check_cells
 from bleugrad.reports.page import STYLE
-
-DIGITS = 9  # significant digits of the numbers
 
 
 def explanation_page(
@@ -77,11 +74,9 @@ def _check_same(explanations: Sequence[Explanation]) -> None:
     first = explanations[0]
     for index, other in enumerate(explanations):
         for name in ("references", "units", "weights", "smoothing", "method", "in_words"):
-            if getattr(other, name) != getattr(first, name):
-                raise ValueError(
-                    f"explanations[{index}] has {name} {getattr(other, name)!r}; expected {getattr(first, name)!r}, "
-                    "as in the first"
-                )
+            found, wanted = getattr(other, name), getattr(first, name)
+            if found != wanted:
+                raise ValueError(f"explanations[{index}] has {name} {found!r}; expected {wanted!r}, as in the first")
 
 
 def _record(explanations: Sequence[Explanation], names: Sequence[str]) -> dict[str, Any]:
@@ -93,15 +88,14 @@ def _record(explanations: Sequence[Explanation], names: Sequence[str]) -> dict[s
         "smoothing": first.smoothing,
         "method": first.method,
         "weights": first.weights,
-        "ngrams": [[_ngram_record(ngram) for ngram in order.ngrams] for order in first.orders],
+        "ngrams": [
+            [{"text": " ".join(ngram.text), "columns": ngram.columns, "clip": ngram.clip} for ngram in order.ngrams]
+            for order in first.orders
+        ],
         "checkpoints": [
             {"name": name, **_checkpoint_record(seen)} for name, seen in zip(names, explanations, strict=True)
         ],
     }
-
-
-def _ngram_record(ngram: NGram) -> dict[str, Any]:
-    return {"text": " ".join(ngram.text), "columns": ngram.columns, "clip": ngram.clip}
 
 
 def _checkpoint_record(seen: Explanation) -> dict[str, Any]:
@@ -111,13 +105,13 @@ def _checkpoint_record(seen: Explanation) -> dict[str, Any]:
         "argmax": seen.argmax,
         "argmaxProbs": _numbers(seen.argmax_probs),
         "probs": _numbers(seen.match_probs),
-        "eos": None if seen.eos_probs is None else _numbers(seen.eos_probs),
+        "eos": _numbers(seen.eos_probs),
         "reach": _numbers(seen.reach),
         "orders": [_order_record(order) for order in seen.orders],
         "gradient": {
             "reference": _numbers(gradient.reference),
             "argmax": _numbers(gradient.argmax),
-            "eos": None if gradient.eos is None else _numbers(gradient.eos),
+            "eos": _numbers(gradient.eos),
             "norm": _numbers(gradient.norm),
         },
         "value": seen.value,
@@ -140,25 +134,19 @@ def _order_record(order: Order) -> dict[str, Any]:
         "total": order.total,
         "precision": order.precision,
         "windows": _numbers(order.windows),
-        "exacts": [_shortened(ngram.exact) for ngram in order.ngrams],
-        "bounds": [_shortened(ngram.bound) for ngram in order.ngrams],
+        "exacts": _numbers([ngram.exact for ngram in order.ngrams]),
+        "bounds": _numbers([ngram.bound for ngram in order.ngrams]),
         "above": [ngram.above for ngram in order.ngrams],
         "peaks": peaks,
-        "peakValues": [_shortened(ngram.completed[peak]) for ngram, peak in zip(order.ngrams, peaks, strict=True)],
+        "peakValues": _numbers([max(ngram.completed) for ngram in order.ngrams]),
     }
 
 
-def _numbers(values: Tensor) -> Any:
-    """A tensor as nested lists, NaN as null."""
-    return _nested(values.tolist())
-
-
-def _nested(values: Any) -> Any:
-    return [_nested(value) for value in values] if isinstance(values, list) else _shortened(values)
-
-
-def _shortened(value: float) -> float | None:
-    return None if math.isnan(value) else float(f"{value:.{DIGITS}g}")
+def _numbers(values: Tensor | list[Any] | float | None) -> Any:
+    """Numbers with 9 significant digits, tensors as nested lists, NaN and None as null."""
+    if isinstance(values, Tensor | list):
+        return [_numbers(value) for value in (values.tolist() if isinstance(values, Tensor) else values)]
+    return None if values is None or math.isnan(values) else float(f"{values:.9g}")
 
 
 def _asset(name: str) -> str:

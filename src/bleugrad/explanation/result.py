@@ -1,4 +1,4 @@
-"""The explanation of one sentence, as plain values and small tensors."""
+"""The explanation of one sentence, as plain values and small tensors, and its size limits."""
 
 from dataclasses import dataclass
 from html import escape
@@ -7,6 +7,19 @@ from torch import Tensor
 
 ABOVE = 1e-12
 """Tolerance for rounding when a bound is compared with the exact value, in float64."""
+
+MOST_PAGE_CELLS = 2**19
+"""Maximum cells of a page over all checkpoints, about 12 MB."""
+
+
+def check_cells(what: str, positions: int, tokens: int, orders: int, most: int, times: int = 1) -> None:
+    """Raise if ``times`` explanations have more than ``most`` cells: positions x reference tokens x orders."""
+    if (cells := positions * tokens * orders * times) > most:
+        raise ValueError(
+            f"{what} has {positions} positions x {tokens} reference tokens x {orders} orders x {times} checkpoints = "
+            f"{cells} cells; expected at most {most}: use a part of the sentence, a lower max_order or fewer "
+            "checkpoints"
+        )
 
 
 @dataclass(frozen=True)

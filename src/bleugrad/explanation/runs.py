@@ -20,19 +20,10 @@ from bleugrad.training.system import TranslationSystem, load
 
 @dataclass(frozen=True)
 class RunLogits:
-    """Teacher-forced logits of a sentence from one checkpoint.
+    """Teacher-forced logits (T, V) of a sentence from one checkpoint, with the references' ids, ended by EOS.
 
     As in training, the decoder has one position per token of the first reference and one for EOS, which counts as a
-    token.
-
-    Attributes:
-        name: name of the checkpoint.
-        logits: (T, V).
-        references: ids, ended by EOS.
-        source: the source sentence.
-        vocabulary: V target tokens.
-        word_start: (V,) bool if the run counts words of several tokens, else None.
-        objective: the objective of the run.
+    token. ``word_start`` (V,) is None unless the run counts words of several tokens.
     """
 
     name: str
@@ -44,10 +35,7 @@ class RunLogits:
     objective: ObjectiveConfig
 
     def options(self) -> dict[str, Any]:
-        """The arguments of :func:`bleugrad.explain` with the settings of the run.
-
-        The method is "exact" unless the run was trained with the bound.
-        """
+        """The arguments of :func:`bleugrad.explain` with the settings of the run."""
         return {
             "vocabulary": self.vocabulary,
             "word_start": self.word_start,
@@ -58,13 +46,7 @@ class RunLogits:
 
 
 def logits_of_run(run: Path, sentence: int, split: str = "test") -> list[RunLogits]:
-    """The logits of a sentence from the best and, if it differs, the last checkpoint of a run.
-
-    Args:
-        run: a directory of ``bleugrad train`` or ``bleugrad tune``.
-        sentence: number of the sentence in the split, from 1.
-        split: name of the split.
-    """
+    """The logits of a split's sentence, from 1, of the best and, if it differs, the last checkpoint of a run."""
     system = load(run, device="cpu")
     pairs = prepare(system.config.data).split(split)
     if not 1 <= sentence <= len(pairs):
@@ -75,12 +57,10 @@ def logits_of_run(run: Path, sentence: int, split: str = "test") -> list[RunLogi
 
 def _checkpoints(run: Path) -> list[tuple[Path, Checkpoint]]:
     """The best and, if it differs, the last checkpoint, in training order."""
-    found = [(run / FOLDER / BEST, read_checkpoint(run / FOLDER / BEST))]
-    if (run / FOLDER / LAST).exists():
-        last = read_checkpoint(run / FOLDER / LAST)
-        if _step(last) != _step(found[0][1]):
-            found.append((run / FOLDER / LAST, last))
-    return sorted(found, key=lambda pair: _step(pair[1]))
+    best, last = run / FOLDER / BEST, run / FOLDER / LAST
+    found = [(path, read_checkpoint(path)) for path in (last, best) if path == best or path.exists()]
+    by_step = {_step(checkpoint): (path, checkpoint) for path, checkpoint in found}  # of the same step: the best
+    return [by_step[step] for step in sorted(by_step)]
 
 
 def _step(checkpoint: Checkpoint) -> int:

@@ -3,7 +3,7 @@
 import json
 import pickle
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any
@@ -14,8 +14,6 @@ from torch import Tensor
 from bleugrad.errors import FailureError, UsageError
 from bleugrad.extras import require_extra
 
-LOGITS = "logits"
-
 
 def read_logits(path: Path, name: str | None = None) -> list[Tensor]:
     """The logits (T, V) of each checkpoint in a file: one, or C of a (C, T, V) tensor. No code in it is executed.
@@ -24,13 +22,8 @@ def read_logits(path: Path, name: str | None = None) -> list[Tensor]:
         path: .safetensors, .npy, .npz, .pt or .pth.
         name: name of the tensor; default: the only one, or "logits".
     """
-    readers = {
-        ".safetensors": _read_safetensors,
-        ".npy": _read_numpy,
-        ".npz": _read_numpy,
-        ".pt": _read_torch,
-        ".pth": _read_torch,
-    }
+    readers: dict[str, Callable[[Path], Tensor | Mapping[str, Any]]] = {".safetensors": _read_safetensors}
+    readers |= {".npy": _read_numpy, ".npz": _read_numpy, ".pt": _read_torch, ".pth": _read_torch}
     if path.suffix not in readers:
         raise UsageError(f"{path} ends in {path.suffix!r}; expected one of {', '.join(readers)}, or a run's directory")
     if not path.is_file():
@@ -101,9 +94,9 @@ def _pick(found: Tensor | Mapping[str, Any], path: Path, name: str | None) -> Te
             raise UsageError(f"{path} holds one tensor without a name; leave --name out")
         return found
     tensors = {key: value for key, value in found.items() if isinstance(value, Tensor)}
-    wanted = name if name is not None else LOGITS if LOGITS in tensors else None
-    if wanted is None and len(tensors) == 1:
-        (wanted,) = tensors
+    wanted = name
+    if name is None:
+        wanted = next(iter(tensors)) if len(tensors) == 1 else "logits"
     if wanted not in tensors:
         asked = "several tensors" if name is None else f"no tensor {name!r}"
         names = ", ".join(map(str, tensors)) or "none"

@@ -2,6 +2,7 @@
 
 import textwrap
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -11,20 +12,15 @@ LIMITS = (0.05, 0.25, 0.5, 0.75)
 SHADES, ASCII_SHADES = "·░▒▓█", " .:+#"
 HEADER = 8  # rows of a column title, written downwards
 LABEL = 14  # columns of a token label
-NARROWEST = 56
 ABOVE_MARK = "above"
 
 
 def render_text(seen: Explanation, width: int, *, ngrams: int = 8, ascii_only: bool = False) -> str:
     """Tables of at most ``width`` columns, but at least 56. Control characters are escaped.
 
-    Args:
-        seen: the explanation.
-        width: columns of the terminal.
-        ngrams: maximum n-grams listed per order, those with the largest contribution.
-        ascii_only: use ASCII only; other characters of the tokens are escaped.
+    With ``ascii_only`` the tokens' other characters are escaped, too.
     """
-    width = max(width, NARROWEST)
+    width = max(width, 56)
     if ascii_only:
         seen = _in_ascii(seen)
     listed = [_largest(order, ngrams) for order in seen.orders]
@@ -47,9 +43,7 @@ def printable(text: str) -> str:
         >>> printable("a\x1b[2J")
         'a\\x1b[2J'
     """
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
-    )
+    return "".join(mark if mark.isprintable() else mark.encode("unicode_escape").decode() for mark in text)
 
 
 def fitted(text: str, width: int) -> str:
@@ -95,17 +89,14 @@ def _wrapped(text: str, width: int) -> Iterable[str]:
 
 def _columns(text: str) -> int:
     """Number of terminal columns of a text."""
-    return sum(
-        0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
-        for character in text
-    )
+    bases = [character for character in text if not unicodedata.combining(character)]
+    return len(bases) + sum(unicodedata.east_asian_width(character) in "WF" for character in bases)
 
 
 def _summary(seen: Explanation, width: int) -> Iterable[str]:
-    units, upper = "words" if seen.in_words else "tokens", f"{100 * seen.upper:.2f}"
-    yield f"E[BLEU-{len(seen.orders)}] of {units}, smoothing {seen.smoothing:g}"
-    certified = f"at most {upper}" if seen.lower is None else f"{100 * seen.lower:.2f} to {upper}"
-    yield f"  certified        {certified}"
+    yield f"E[BLEU-{len(seen.orders)}] of {'words' if seen.in_words else 'tokens'}, smoothing {seen.smoothing:g}"
+    lower = "at most" if seen.lower is None else f"{100 * seen.lower:.2f} to"
+    yield f"  certified        {lower} {100 * seen.upper:.2f}"
     if seen.sampled is not None:
         mean, error = 100 * seen.sampled.mean, 100 * seen.sampled.standard_error
         yield from _wrapped(
@@ -133,18 +124,14 @@ def _heat_map(seen: Explanation, width: int, shades: str) -> Iterable[str]:
     yield from _wrapped(", ".join([*(entry for entry in legend if entry[0] != " "), f"{shades[-1]} above"]), width)
     number = len(str(len(values)))
     label = min(LABEL, max(_columns(printable(token)) for token in seen.positions))
-    across = max(1, (width - number - label - 4) // 2)
+    margin = number + label + 4
+    across = max(1, (width - margin) // 2)
     for first in range(0, len(titles), across):
-        last = min(first + across, len(titles))
-        margin = " " * (number + label + 4)
-        yield from (margin + line for line in _written_down(titles[first:last]))
+        chunk = slice(first, first + across)
+        yield from (" " * margin + line for line in _written_down(titles[chunk]))
         for position, (token, row) in enumerate(zip(seen.positions, values, strict=True), start=1):
-            cells = "".join(2 * _shade(value, shades) for value in row[first:last])
+            cells = "".join(2 * shades[bisect_right(LIMITS, value)] for value in row[chunk])
             yield f"  {position:>{number}} {fitted(token, label)} {cells}"
-
-
-def _shade(value: float, shades: str) -> str:
-    return shades[sum(value >= limit for limit in LIMITS)]
 
 
 def _written_down(titles: Sequence[str]) -> Iterable[str]:
@@ -186,8 +173,7 @@ def _ngrams(order: Order, shown: list[NGram], left: list[NGram], label: int) -> 
 
 
 def _ngram_label(ngram: NGram) -> str:
-    times = f" x{ngram.clip}" if ngram.clip > 1 else ""
-    return printable(" ".join(ngram.text)) + times
+    return printable(" ".join(ngram.text)) + (f" x{ngram.clip}" if ngram.clip > 1 else "")
 
 
 def _gradient(seen: Explanation, width: int) -> Iterable[str]:

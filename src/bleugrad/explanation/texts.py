@@ -42,15 +42,14 @@ class ReferenceTexts:
         """Start indices of each n-gram among the shown units, by the column of its first occurrence."""
         units = self.targets.units
         width = units.ids.shape[2]
-        found: dict[int, list[int]] = {}
-        first_of: dict[tuple[int, ...], int] = {}
+        found: dict[tuple[int, ...], tuple[int, list[int]]] = {}
         shown = 0
         for k, (row, length) in enumerate(zip(units.ids[0].tolist(), units.lengths[0].tolist(), strict=True)):
             for start in range(length - order + 1):
-                first = first_of.setdefault(tuple(row[start : start + order]), k * width + start)
-                found.setdefault(first, []).append(shown + start)
+                _, places = found.setdefault(tuple(row[start : start + order]), (k * width + start, []))
+                places.append(shown + start)
             shown += length
-        return found
+        return dict(found.values())
 
 
 def used_columns(references: References) -> Tensor:

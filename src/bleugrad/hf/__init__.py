@@ -21,28 +21,28 @@ from typing import TYPE_CHECKING, Any
 from bleugrad.extras import require_extra
 
 if TYPE_CHECKING:
+    from bleugrad.hf.callbacks import BLEUMonitor as BLEUMonitor
+    from bleugrad.hf.callbacks import BLEUSchedule as BLEUSchedule
     from bleugrad.hf.collator import BLEUCollator as BLEUCollator
-    from bleugrad.hf.completions import encode_completion as encode_completion
+    from bleugrad.hf.collator import encode_completion as encode_completion
     from bleugrad.hf.counting import SentenceMean as SentenceMean
     from bleugrad.hf.loss import BLEULoss as BLEULoss
     from bleugrad.hf.metrics import BLEUMetrics as BLEUMetrics
-    from bleugrad.hf.monitor import BLEUMonitor as BLEUMonitor
-    from bleugrad.hf.reward import BLEUReward as BLEUReward
-    from bleugrad.hf.reward import bleu_reward as bleu_reward
-    from bleugrad.hf.schedule import BLEUSchedule as BLEUSchedule
+    from bleugrad.hf.metrics import BLEUReward as BLEUReward
+    from bleugrad.hf.metrics import bleu_reward as bleu_reward
     from bleugrad.hf.sft import BLEUSFTTrainer as BLEUSFTTrainer
 
 _HOMES = {
     "BLEUCollator": ("bleugrad.hf.collator", "hf", ("transformers",)),
     "BLEULoss": ("bleugrad.hf.loss", "hf", ("transformers",)),
     "BLEUMetrics": ("bleugrad.hf.metrics", "hf", ("sacrebleu",)),
-    "BLEUMonitor": ("bleugrad.hf.monitor", "hf", ("transformers", "accelerate")),
-    "BLEUReward": ("bleugrad.hf.reward", "hf", ("sacrebleu",)),
+    "BLEUMonitor": ("bleugrad.hf.callbacks", "hf", ("transformers", "accelerate")),
+    "BLEUReward": ("bleugrad.hf.metrics", "hf", ("sacrebleu",)),
     "BLEUSFTTrainer": ("bleugrad.hf.sft", "trl", ("transformers", "trl")),
-    "BLEUSchedule": ("bleugrad.hf.schedule", "hf", ("transformers", "accelerate")),
+    "BLEUSchedule": ("bleugrad.hf.callbacks", "hf", ("transformers", "accelerate")),
     "SentenceMean": ("bleugrad.hf.counting", "hf", ("transformers", "accelerate")),
-    "bleu_reward": ("bleugrad.hf.reward", "hf", ("sacrebleu",)),
-    "encode_completion": ("bleugrad.hf.completions", "hf", ("transformers",)),
+    "bleu_reward": ("bleugrad.hf.metrics", "hf", ("sacrebleu",)),
+    "encode_completion": ("bleugrad.hf.collator", "hf", ("transformers",)),
 }
 
 __all__ = sorted(_HOMES)

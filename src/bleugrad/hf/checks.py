@@ -11,13 +11,11 @@ from torch.nn.functional import cross_entropy
 
 from bleugrad.hf.counting import IGNORED
 
-SENTENCES, POSITIONS = 8, 32
-
 
 def sampled(rows: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Some sentences and positions with labels: enough for the checks of logits, in little memory."""
-    start = int((labels[:SENTENCES] != IGNORED).any(0).int().argmax())
-    window = (slice(SENTENCES), slice(max(start - 2, 0), start + POSITIONS))
+    """Up to 8 sentences and 34 positions with labels: enough for the checks of logits, in little memory."""
+    start = int((labels[:8] != IGNORED).any(0).int().argmax())
+    window = (slice(8), slice(max(start - 2, 0), start + 32))
     return rows[window], labels[window]
 
 
@@ -70,12 +68,7 @@ def probabilities(logits: Tensor) -> str | None:
 
 
 def wrong_shift(logits: Tensor, labels: Tensor) -> str | None:
-    """Labels of a causal model that fit better if they are shifted by 0 or 2 positions instead of 1.
-
-    Args:
-        logits: (B, T, V).
-        labels: (B, T), not shifted.
-    """
+    """Labels (B, T) of a causal model that fit better if they are shifted by 0 or 2 positions instead of 1."""
     rows, losses = logits.float(), []
     for shift in range(3):
         target = labels[:, shift:]

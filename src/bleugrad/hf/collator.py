@@ -1,4 +1,4 @@
-"""Batches with decoder inputs that match the labels, and with padded references."""
+"""Features of causal models, and batches with decoder inputs that match the labels and with padded references."""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -42,8 +42,7 @@ class BLEUCollator:
         missing = [index for index, feature in enumerate(features) if feature.get("labels") is None]
         if missing:
             raise ValueError(f"feature {missing[0]} has no labels; expected token ids, as text_target= makes them")
-        padded = self.pad([{name: feature[name] for name in feature if name in kept} for feature in features])
-        batch = dict(padded)
+        batch = dict(self.pad([{name: feature[name] for name in feature if name in kept} for feature in features]))
         if self.model is not None and "decoder_input_ids" not in batch:
             batch["decoder_input_ids"] = shift_right(batch["labels"], self.model.config)
         if self.positions and self.tokenizer.padding_side == "left":
@@ -90,3 +89,36 @@ def pad_references(references: Sequence[Sequence[Sequence[int]]]) -> Tensor:
         for number, one in enumerate(sentence):
             padded[index, number, : len(one)] = torch.as_tensor(one, dtype=torch.long)
     return padded
+
+
+def encode_completion(
+    tokenizer: Any, prompt: str, completion: str, references: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """The features of a causal model: prompt and completion as inputs, labels of the completion and its EOS alone.
+
+    Args:
+        tokenizer: may add tokens of its own before the prompt.
+        prompt: the text before the completion, -100 in the labels.
+        completion: the text to learn.
+        references: several references for BLEU; by default the completion.
+
+    The two texts are tokenised separately, so no token spans the border between them. Byte-level tokenizers write a
+    space into the token after it, so begin the completion with the space. Nothing is truncated.
+    """
+    given = list(tokenizer(prompt)["input_ids"])
+    if given and given[-1] == tokenizer.eos_token_id:
+        given.pop()
+    encoded = _target(tokenizer, completion)
+    features = {
+        "input_ids": given + encoded,
+        "attention_mask": [1] * (len(given) + len(encoded)),
+        "labels": [IGNORED] * len(given) + encoded,
+    }
+    if references is not None:
+        features["references"] = [_target(tokenizer, reference) for reference in references]
+    return features
+
+
+def _target(tokenizer: Any, text: str) -> list[int]:
+    ids = list(tokenizer(text, add_special_tokens=False)["input_ids"])
+    return ids if tokenizer.eos_token_id is None else [*ids, tokenizer.eos_token_id]

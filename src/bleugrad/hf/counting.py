@@ -25,8 +25,7 @@ def process_group() -> "dist.ProcessGroup | None":
 
 def mean_over_processes(values: Tensor) -> Tensor:
     """The mean over all processes, without a gradient."""
-    group = process_group()
-    if group is None:
+    if (group := process_group()) is None:
         return values
     summed = values.clone()
     dist.all_reduce(summed, group=group)
@@ -57,9 +56,8 @@ class SentenceMean(Trainer):
             return batches, counted
         model: Any = self.model
         causal = not model.config.is_encoder_decoder
-        number: Any = torch.zeros((), dtype=torch.long, device=device)
-        for batch in batches:
-            number += (predicted_labels(batch["labels"], causal) != IGNORED).any(1).sum().to(device)
+        labels = [predicted_labels(batch["labels"], causal) for batch in batches]
+        number: Any = torch.stack([(some != IGNORED).any(1).sum().to(device) for some in labels]).sum()
         if self.args.average_tokens_across_devices and self.args.world_size > 1:
             number = self.accelerator.gather(number).sum()
         number.counts_sentences = True

@@ -54,11 +54,9 @@ class BlendedParts(LossBase):
             bleu = torch.where(mask.any(1), bleu, 0)
             mean = ((1 - bleu) * counts).sum() / counts.sum().clamp(min=1)
             bleu = (bleu * counts).sum() if self.weighting == "tokens" else bleu.sum()
-        sizes = torch.stack(
-            [statistics.lengths.mean().sum(), statistics.references.lengths[:, 0].sum().to(value.dtype)]
-        )
+        sizes = (statistics.lengths.mean().sum(), statistics.references.lengths[:, 0].sum().to(value.dtype))
         if self.expectation.eos_id is None:
-            sizes = torch.zeros_like(sizes)
+            sizes = (torch.zeros_like(value.sum()),) * 2
         labels_in_all = counts.sum()
         self.measured = torch.stack([labels_in_all, mean * labels_in_all, nll.sum(), *sizes]).detach()
         part = nll.sum() if self.weighting == "tokens" else (nll / counts.clamp(min=1)).sum()

@@ -1,8 +1,7 @@
 """Hooks that record the inputs of the model: the trainer passes only its outputs and the labels to the loss."""
 
 import weakref
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -17,8 +16,7 @@ _DETACH: weakref.WeakKeyDictionary[nn.Module, Any] = weakref.WeakKeyDictionary()
 """For each model with hooks, the function that removes them."""
 
 
-@dataclass(frozen=True)
-class ForwardInputs:
+class ForwardInputs(NamedTuple):
     """One forward pass: the decoder's inputs, the references, whether rows are packed and whether logits were made."""
 
     decoder_inputs: Tensor | None
@@ -40,13 +38,12 @@ class ForwardWatch:
 
     def __init__(self, model: Any, fused: bool, decoder_inputs: bool = False) -> None:
         self.model = model
-        self.inputs: ForwardInputs | None = None
         self.decoder_inputs = decoder_inputs
+        self.inputs: ForwardInputs | None = None
         self.head = _checked_head(model) if fused else None
         # the module that adds a bias to the logits is inside the model where that is wrapped, as by PEFT
         self.biased = next((part for part in model.modules() if "final_logits_bias" in part._buffers), None)
-        self._bypassed = False
-        self._replaced: dict[str, Any] = {}
+        self._replaced: dict[str, Any] | None = None  # the head's own forward, if it has one, while it is bypassed
         self._bias: Tensor | None = None
         self._hidden: Tensor | None = None
         self._checked = False
@@ -67,7 +64,7 @@ class ForwardWatch:
 
         first = self.model.register_forward_pre_hook(before, with_kwargs=True)
         second = self.model.register_forward_hook(after, with_kwargs=True, always_call=True)
-        _DETACH[self.model] = weakref.finalize(self, _remove, first, second)
+        _DETACH[self.model] = weakref.finalize(self, lambda: (first.remove(), second.remove()))
         return _DETACH[self.model]
 
     def take(self) -> ForwardInputs:
@@ -107,9 +104,9 @@ class ForwardWatch:
         return args, kwargs
 
     def _after(self, output: Any) -> None:
-        if not self._bypassed:
+        if self._replaced is None:
             return
-        self._restore_head()
+        self._restore_head(self._replaced)
         hidden, self._hidden = self._hidden, None
         if not self._checked and output is not None:
             if hidden is None or not torch.equal(output.logits.float(), hidden.float()):
@@ -121,19 +118,17 @@ class ForwardWatch:
 
     def _bypass_head(self) -> None:
         attributes = vars(self.head)
-        self._replaced = {"forward": attributes["forward"]} if "forward" in attributes else {}
+        self._replaced = {name: attributes[name] for name in attributes if name == "forward"}
         attributes["forward"] = self._pass_on
-        self._bypassed = True
         if self.biased is not None:  # the model adds the bias to the projection's output: (1, V) does not fit (B, T, H)
             self._bias = self.biased._buffers["final_logits_bias"]
             assert self._bias is not None
             self.biased._buffers["final_logits_bias"] = self._bias.new_zeros(1, 1)
 
-    def _restore_head(self) -> None:
-        attributes = vars(self.head)
-        del attributes["forward"]
-        attributes.update(self._replaced)
-        self._bypassed = False
+    def _restore_head(self, replaced: dict[str, Any]) -> None:
+        del vars(self.head)["forward"]
+        vars(self.head).update(replaced)
+        self._replaced = None
         if self.biased is not None:
             self.biased._buffers["final_logits_bias"], self._bias = self._bias, None
 
@@ -141,11 +136,6 @@ class ForwardWatch:
         if not self._checked:
             self._hidden = hidden.detach()
         return hidden
-
-
-def _remove(*handles: Any) -> None:
-    for handle in handles:
-        handle.remove()
 
 
 def _checked_head(model: Any) -> nn.Linear:

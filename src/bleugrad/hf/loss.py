@@ -35,18 +35,14 @@ class BLEULoss:
     * ``level="sentence", weighting="sentences"``: the plain mean over sentences, also that of one big batch. Gradient
       accumulation needs a :class:`bleugrad.hf.SentenceMean` trainer.
     * ``level="corpus"``: BLEU of the statistics pooled over the processes, as in one big batch. With gradient
-      accumulation each micro-batch is a corpus of its own, and the loss is their mean, weighted by labels: the passes
-      do not exist at the same time, so their statistics cannot be pooled.
+      accumulation each micro-batch is a corpus of its own, and the loss is their mean, weighted by labels.
 
-    The cross-entropy part is that of the trainer: the mean over labels (``weighting="sentences"``: the mean over
-    sentences of their means).
+    The cross-entropy part is the mean over labels, or with ``weighting="sentences"`` the mean of the sentences' means.
 
     **Checks.** The first batch is checked for mistakes that raise no error and spoil the training, such as labels
-    without EOS, padding ids in the labels, or labels that are shifted twice. Each one is a warning that names the
-    remedy.
+    without EOS, padding ids in the labels, or labels that are shifted twice. A warning names each with its remedy.
 
-    **Log.** A trainer logs ``expected_bleu``, ``cross_entropy`` and ``length_ratio`` beside its loss: see
-    :class:`bleugrad.hf.BLEUMonitor`, which the loss adds to the trainer.
+    **Log.** The loss adds a :class:`bleugrad.hf.BLEUMonitor` to the trainer.
 
     Args:
         model: the model that is trained. It gets two hooks, which are removed with the loss or by the next loss for the
@@ -62,14 +58,12 @@ class BLEULoss:
             not the unknown token) out of BLEU, "include" counts them; or the ids to leave out.
         bleu_weight: share of BLEU in the loss, 0 to 1; the rest is cross-entropy. :class:`bleugrad.hf.BLEUSchedule`
             changes it during training.
-        fused: compute the model's output projection inside the loss, in chunks: training then never holds (B, T, V)
-            logits.
+        fused: compute the model's output projection in the loss, in chunks: training then holds no (B, T, V) logits.
         method: "exact" or "bound".
         max_order: highest n-gram order.
         weights: one weight per order, uniform by default.
         smoothing: added to matches and totals of every order.
-        check_decoder_inputs: require decoder inputs that are the labels, shifted by one position. Turn it off if they
-            are changed on purpose.
+        check_decoder_inputs: require decoder inputs that are the shifted labels. Turn it off for other inputs.
         check: raise a ``ValueError`` for a mistake in the first batch instead of a warning.
 
     Several references: a ``references`` entry of the batch, (B, K, R) ids padded with -100, replaces the labels as the
@@ -106,9 +100,8 @@ class BLEULoss:
         self._first = True
         self._measured: Tensor | None = None
         self.vocabulary = model.get_output_embeddings().weight.shape[0]
-        score = BLEU(max_order, weights, smoothing)
         self.criterion = BlendedParts(
-            Expectation(score, method, level, length_eos(tokenizer, eos), IGNORED),
+            Expectation(BLEU(max_order, weights, smoothing), method, level, length_eos(tokenizer, eos), IGNORED),
             excluded=excluded_ids(tokenizer, eos, special_tokens),
             weighting=weighting,
             word_start=word_starts(tokenizer, self.vocabulary) if words else None,
@@ -128,20 +121,15 @@ class BLEULoss:
         self.criterion.blend = float(share)
 
     def __repr__(self) -> str:
-        kind = "causal" if self.causal else "encoder-decoder"
-        return (
-            f"BLEULoss({kind}, bleu_weight={self.bleu_weight}, weighting={self.criterion.weighting!r}, "
-            f"{self.criterion.extra_repr()})"
-        )
+        kind, criterion = "causal" if self.causal else "encoder-decoder", self.criterion
+        options = f"bleu_weight={self.bleu_weight}, weighting={criterion.weighting!r}, {criterion.extra_repr()}"
+        return f"BLEULoss({kind}, {options})"
 
     def __call__(self, outputs: Any, labels: Tensor | None, num_items_in_batch: Tensor | int | None = None) -> Tensor:
-        """The loss of a micro-batch: its part of the step's loss.
+        """The loss of a micro-batch with labels (B, T): its part of the step's loss.
 
-        Args:
-            outputs: of the model, with ``logits``.
-            labels: (B, T), -100 where nothing is learnt.
-            num_items_in_batch: the trainer's count over the micro-batches and processes of the step. None means that
-                this micro-batch is the whole step.
+        ``num_items_in_batch`` is the trainer's count over the micro-batches and processes of the step, or None if this
+        micro-batch is the whole step.
         """
         inputs = self.watch.take()
         rows = outputs["logits"] if isinstance(outputs, dict) else outputs.logits
@@ -154,15 +142,10 @@ class BLEULoss:
         target = predicted_labels(labels, self.causal)
         if self.causal:
             rows = rows[:, :-1]
-        parts = self._parts(rows, target, inputs)
-        return self._scaled(parts, target, num_items_in_batch)
+        return self._scaled(self._parts(rows, target, inputs), target, num_items_in_batch)
 
     def measurements(self) -> dict[str, float]:
-        """Means over all training batches since the last call, of all processes, for the log. All processes must call.
-
-        ``expected_bleu`` and ``cross_entropy`` are means over labels. ``length_ratio`` is the expected length of the
-        hypothesis over the length of the labels, both under teacher forcing.
-        """
+        """Means over all labels since the last call, of all processes, for the log. All processes must call."""
         if self._measured is None:
             return {}
         labels, bleu, nll, expected, length = mean_over_processes(self._measured).tolist()
@@ -203,7 +186,7 @@ class BLEULoss:
                 raise ValueError(message)
             warnings.warn(message, stacklevel=3)
         if trainer is not None:
-            from bleugrad.hf.monitor import monitor_first
+            from bleugrad.hf.callbacks import monitor_first
 
             monitor_first(trainer, self)
 
@@ -213,16 +196,14 @@ class BLEULoss:
         The trainer counts either over all processes, and multiplies the loss by their number, or over this process
         alone. In both cases gradients are averaged over processes, so the divisor is the mean of the counts.
         """
-        labelled = labels != IGNORED
-        by_sentence = self.criterion.weighting == "sentences"
-        own = (labelled.any(1) if by_sentence else labelled).sum().to(parts.dtype)
-        counted = own if num_items_in_batch is None else _as_count(num_items_in_batch, parts)
+        labelled, by_sentence = labels != IGNORED, self.criterion.weighting == "sentences"
         tokens = labelled.sum().to(parts.dtype)
+        own = labelled.any(1).sum().to(parts.dtype) if by_sentence else tokens
+        counted = own if num_items_in_batch is None else _as_count(num_items_in_batch, parts)
         own, counted, tokens = mean_over_processes(torch.stack([own, counted, tokens]))
         if by_sentence and num_items_in_batch is not None and not hasattr(num_items_in_batch, "counts_sentences"):
             counted = own * _processes_counted(counted, tokens)
-        counted = counted.clamp(min=1 / _world())
-        bleu, nll = parts / counted
+        bleu, nll = parts / counted.clamp(min=1 / _world())
         if self.criterion.expectation.level == "corpus":
             bleu = bleu * own
         return torch.add(self.bleu_weight * bleu, nll, alpha=1 - self.bleu_weight)
@@ -247,8 +228,7 @@ def _check_decoder_inputs(inputs: Tensor | None, labels: Tensor) -> None:
     if inputs is None:
         raise ValueError(NO_DECODER_INPUTS)
     before = labels[:, :-1].to(inputs.device)
-    wrong = (before != IGNORED) & (inputs[:, 1:] != before)
-    if inputs.shape != labels.shape or wrong.any():
+    if inputs.shape != labels.shape or ((before != IGNORED) & (inputs[:, 1:] != before)).any():
         raise ValueError(
             "decoder_input_ids are not the labels, one position later; use bleugrad.hf.BLEUCollator, or "
             "check_decoder_inputs=False if they are changed on purpose"

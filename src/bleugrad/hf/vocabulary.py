@@ -10,7 +10,6 @@ from bleugrad.arguments import check_choice
 from bleugrad.tokenizers import marks_word_ends, word_start_mask
 
 EOS_ROLES = ("length", "token", "exclude")
-SPECIAL_CHOICES = ("exclude", "include")
 
 
 def length_eos(tokenizer: Any, eos: str) -> int | None:
@@ -25,7 +24,7 @@ def length_eos(tokenizer: Any, eos: str) -> int | None:
 def excluded_ids(tokenizer: Any, eos: str, special_tokens: str | Iterable[int]) -> Tensor:
     """The label ids that do not count for BLEU, (S,). The unknown token counts: it stands for a word."""
     if isinstance(special_tokens, str):
-        check_choice("special_tokens", special_tokens, SPECIAL_CHOICES)
+        check_choice("special_tokens", special_tokens, ("exclude", "include"))
         chosen = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id} if special_tokens == "exclude" else set()
     else:
         chosen = {int(index) for index in special_tokens}
