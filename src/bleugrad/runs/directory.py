@@ -116,14 +116,8 @@ def start_run(path: Path, *, study: str, config: str, seed: int, command: str, o
     files that a run writes are removed. ``config`` is TOML, ``study`` names the report, ``command`` repeats the run.
     """
     _check_free(path, overwrite)
-    about = {
-        "study": study,
-        "status": "running",
-        "command": command,
-        "seed": seed,
-        "started": _now(),
-        "versions": versions(),
-    }
+    about = {"study": study, "status": "running", "command": command, "seed": seed}
+    about |= {"started": _now(), "versions": versions()}
     with _opening(path, about):
         (path / FIGURES).mkdir(exist_ok=True)
         _remove_old(path)
@@ -195,6 +189,13 @@ def read_run(path: Path) -> SavedRun:
 def evaluation_file(run: Path, split: str, beam: int, kind: str) -> Path:
     """The scores ("json") or translations ("txt") of a split."""
     return run / EVALUATIONS / f"{split}.{'greedy' if beam == 1 else f'beam{beam}'}.{kind}"
+
+
+def remove_evaluations(run: Path) -> None:
+    """Remove translations and scores of best weights that are replaced."""
+    for kind in ("txt", "json"):
+        for path in (run / EVALUATIONS).glob(f"*.{kind}"):
+            path.unlink()
 
 
 def _check_free(path: Path, overwrite: bool) -> None:
