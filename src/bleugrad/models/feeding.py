@@ -120,7 +120,7 @@ def _mixture(
     rows, steps = reference.shape
     noise, state = model.draw_noise(rows, steps), memory.state_of(rows)
     draws = torch.rand(rows, steps, generator=generator, device=reference.device)
-    own = (draws < own_probability) & (reference != PAD) & (torch.arange(steps, device=reference.device) > 0)
+    own = (draws < own_probability) & (reference != PAD)
     fed = [reference[:, 0]] if steps else []
     with torch.no_grad():
         for t in range(steps - 1):
@@ -133,12 +133,7 @@ def _mixture(
 
 
 def _gumbel(
-    model: AttentionLSTM,
-    memory: Memory,
-    rows: int,
-    steps: int,
-    temperature: float,
-    generator: torch.Generator | None,
+    model: AttentionLSTM, memory: Memory, rows: int, steps: int, temperature: float, generator: torch.Generator | None
 ) -> DecoderOutput:
     noise, state = model.draw_noise(rows, steps), memory.state_of(rows)
     token = torch.full((rows,), BOS, device=memory.bias.device)

@@ -33,22 +33,14 @@ class DecoderState:
 
 @dataclass(frozen=True)
 class Memory:
-    """Encoded source sentences, as attention reads them.
+    """Encoded source sentences, as attention reads them, and the state of the decoder before its first step."""
 
-    Attributes:
-        keys: (B, S, H), compared with the decoder's hidden state.
-        values: (B, S, H), the part of each position in the attentional vector before its nonlinearity.
-        bias: (B, 1, S), added to the attention scores: 0 at tokens, the lowest finite number at padding.
-        state: of the decoder before its first step.
-    """
-
-    keys: Tensor
-    values: Tensor
-    bias: Tensor
+    keys: Tensor  # (B, S, H), compared with the decoder's hidden state
+    values: Tensor  # (B, S, H), the part of each position in the attentional vector before its nonlinearity
+    bias: Tensor  # (B, 1, S), added to the attention scores: 0 at tokens, the lowest finite number at padding
     state: DecoderState
 
     def __len__(self) -> int:
-        """The number of sentences."""
         return self.bias.shape[0]
 
     @property

@@ -62,10 +62,8 @@ class Objective(nn.Module):
 
     def feed(self, memory: Memory, inputs: Tensor, feeding: str, own_probability: float = 0.0) -> DecoderOutput:
         """Logits of the decoder; with its own tokens it has more positions than the longest reference."""
-        config = self.config
-        longest = inputs.shape[1]
-        own = feeding in OWN_TOKENS
-        steps = math.ceil(config.length_factor * longest) + config.length_extra if own else None
+        config, own = self.config, feeding in OWN_TOKENS
+        steps = math.ceil(config.length_factor * inputs.shape[1]) + config.length_extra if own else None
         return feed(
             self.model,
             memory,
@@ -129,11 +127,7 @@ class RowObjective(Objective):
     """
 
     def __init__(
-        self,
-        model: AttentionLSTM,
-        config: ObjectiveConfig,
-        group: Optional["ProcessGroup"],
-        word_start: Tensor | None,
+        self, model: AttentionLSTM, config: ObjectiveConfig, group: Optional["ProcessGroup"], word_start: Tensor | None
     ) -> None:
         super().__init__(model, config, group)
         self.random_length = self.own_tokens or config.length == "random"
