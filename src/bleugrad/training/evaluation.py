@@ -34,8 +34,8 @@ class Evaluation:
         """The kind of search, as text."""
         return "greedy" if self.beam == 1 else f"beam {self.beam}"
 
-    def write(self, run: Path) -> None:
-        """Save translations, one per line, and scores into a run."""
+    def write(self, run: Path) -> tuple[Path, Path]:
+        """Save translations, one per line, and scores into a run; returns both paths."""
         texts, scores = (evaluation_file(run, self.split, self.beam, kind) for kind in ("txt", "json"))
         try:
             texts.parent.mkdir(exist_ok=True)
@@ -43,6 +43,7 @@ class Evaluation:
             write_json(scores, self.to_json())
         except OSError as error:
             raise FailureError(f"cannot write to {texts.parent}: {error.strerror}") from None
+        return texts, scores
 
 
 def evaluate_run(directory: Path, device: str, split: str, beams: Iterable[int]) -> Iterator[Evaluation]:
