@@ -80,9 +80,14 @@ def _of_files(arguments: Namespace) -> tuple[list[str], list["Explanation"]]:
         names += [path.stem] if len(found) == 1 else [f"{path.stem} {number}" for number in range(1, len(found) + 1)]
     options = _options(arguments) | {
         "vocabulary": vocabulary,
-        "eos_id": None if arguments.end is None else _end(arguments.end, vocabulary),
+        "eos_id": None,
         "word_start": _word_start(vocabulary) if arguments.words else None,
     }
+    if arguments.end is not None:
+        ids = token_ids(arguments.end, vocabulary, "--end")
+        if len(ids) != 1:
+            raise UsageError(f"--end is {arguments.end!r}; expected one token")
+        options["eos_id"] = ids[0]
     references = [token_ids(text, vocabulary) for text in arguments.reference]
     return names, [_explained(logits, references, options, arguments.html) for logits in tensors]
 
@@ -121,15 +126,6 @@ def _explained(logits: Any, references: list[list[int]], options: dict[str, Any]
         return explain(logits, references, **options)
     except (ValueError, TypeError) as error:  # wrong content of files or options
         raise UsageError(str(error)) from None
-
-
-def _end(text: str, vocabulary: list[str] | None) -> int:
-    from bleugrad.explanation.saved import token_ids
-
-    ids = token_ids(text, vocabulary, "--end")
-    if len(ids) != 1:
-        raise UsageError(f"--end is {text!r}; expected one token")
-    return ids[0]
 
 
 def _word_start(vocabulary: list[str] | None) -> Any:

@@ -18,8 +18,9 @@ def arriving_lines(stream: BinaryIO, most: int) -> Iterator[list[str]]:
     """
     number, rest = 0, b""
     waiting: list[str] = []
+    read = getattr(stream, "read1", stream.read)  # read1 returns the available bytes
     while True:
-        chunk = _read(stream)
+        chunk = read(CHUNK)
         *ended, rest = (rest + chunk).split(b"\n")
         if not chunk and rest:
             ended, rest = [*ended, rest], b""
@@ -45,13 +46,6 @@ def arriving_lines(stream: BinaryIO, most: int) -> Iterator[list[str]]:
             )
         if not chunk:
             return
-
-
-def _read(stream: BinaryIO) -> bytes:
-    """The available bytes; none at the end."""
-    read = getattr(stream, "read1", stream.read)
-    chunk: bytes = read(CHUNK)
-    return chunk
 
 
 def _has_more(stream: BinaryIO) -> bool:

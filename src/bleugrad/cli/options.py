@@ -13,14 +13,15 @@ PREFIX = "setting:"
 def add_options(parser: ArgumentParser, kind: type[Stage]) -> None:
     """One option per setting; an inner stage is a group."""
     group = parser.add_argument_group("settings")
+    groups = {inner.name: parser.add_argument_group(inner.help) for inner in settings(kind) if inner.is_stage}
     for path, setting in walk(kind):
-        if len(path) == 1:
-            _add_option(group, path, setting)
-    for inner in settings(kind):
-        if inner.is_stage:
-            group = parser.add_argument_group(inner.help)
-            for path, setting in walk(inner.kind, (inner.name,)):
-                _add_option(group, path, setting)
+        groups.get(path[0], group).add_argument(
+            option_name(path),
+            dest=PREFIX + ".".join(path),
+            default=argparse.SUPPRESS,
+            help=f"{setting.help} (default: {_shown(setting.default)})".replace("%", "%%"),
+            **_shape(setting),
+        )
 
 
 def add_run_arguments(
@@ -86,21 +87,13 @@ def option_name(path: tuple[str, ...]) -> str:
     return "--" + "-".join(path).replace("_", "-")
 
 
-def _add_option(group: Any, path: tuple[str, ...], setting: Setting) -> None:
-    shape: dict[str, Any] = {"type": setting.item_kind, "metavar": setting.item_kind.__name__.upper()}
+def _shape(setting: Setting) -> dict[str, Any]:
     if setting.kind is bool:
-        shape = {"action": argparse.BooleanOptionalAction}
-    elif setting.choices:
-        shape = {"choices": setting.choices}
-    elif setting.is_tuple:
-        shape["nargs"] = "+"
-    group.add_argument(
-        option_name(path),
-        dest=PREFIX + ".".join(path),
-        default=argparse.SUPPRESS,
-        help=f"{setting.help} (default: {_shown(setting.default)})".replace("%", "%%"),
-        **shape,
-    )
+        return {"action": argparse.BooleanOptionalAction}
+    if setting.choices:
+        return {"choices": setting.choices}
+    shape = {"type": setting.item_kind, "metavar": setting.item_kind.__name__.upper()}
+    return shape | {"nargs": "+"} if setting.is_tuple else shape
 
 
 def _shown(value: Any) -> str:

@@ -16,8 +16,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--preset", metavar="NAME", help=f"named settings, which options override: {', '.join(PRESETS)}"
     )
-    add_resume(parser)
-    add_objective(parser, "objective; short for --objective-name")
+    add_training_arguments(parser, "objective; short for --objective-name")
     add_run_arguments(parser, TrainConfig, Path("runs", "train"))
 
 
@@ -36,13 +35,9 @@ def execute(arguments: Namespace) -> None:
     )
 
 
-def add_resume(parser: ArgumentParser) -> None:
-    """The option ``--resume``."""
+def add_training_arguments(parser: ArgumentParser, help: str) -> None:
+    """The options ``--resume`` and ``--objective``, the latter with its ``help``."""
     parser.add_argument("--resume", action="store_true", help="resume the run in that directory, if there is one")
-
-
-def add_objective(parser: ArgumentParser, help: str) -> None:
-    """The option ``--objective``."""
     parser.add_argument("--objective", dest=f"{PREFIX}objective.name", default=SUPPRESS, metavar="NAME", help=help)
 
 

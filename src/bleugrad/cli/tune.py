@@ -5,7 +5,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from bleugrad.cli.options import add_run_arguments, given_options, option_words
-from bleugrad.cli.train import add_objective, add_resume, chosen_settings
+from bleugrad.cli.train import add_training_arguments, chosen_settings
 from bleugrad.configuration.loading import merged, read_toml
 from bleugrad.runs.directory import CONFIG
 from bleugrad.training.config import TrainConfig
@@ -15,8 +15,7 @@ from bleugrad.training.presets import TUNING
 def configure(parser: ArgumentParser) -> None:
     """The initial run, and all settings."""
     parser.add_argument("run", type=Path, metavar="RUN", help="training run that provides the initial weights")
-    add_resume(parser)
-    add_objective(parser, "objective: ce, bound, exact, reinforce, mrt or unbiased")
+    add_training_arguments(parser, "objective: ce, bound, exact, reinforce, mrt or unbiased")
     add_run_arguments(parser, TrainConfig, None, "RUN-OBJECTIVE")
     rate, epochs = TUNING["optimizer"]["learning_rate"], TUNING["optimizer"]["epochs"]
     parser.description = (

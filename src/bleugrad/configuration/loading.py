@@ -15,22 +15,19 @@ StageT = TypeVar("StageT", bound=Stage)
 
 def load(kind: type[StageT], file: Path | None = None, overrides: Mapping[str, Any] | None = None) -> StageT:
     """The configuration: defaults, then the file's values, then the overrides."""
-    values = read_toml(file) if file is not None else {}
-    try:
-        from_file = build(kind, values)
-    except UsageError as error:
-        raise UsageError(f"{file}: {error}") from None
-    if not overrides:
-        return from_file
-    return build(kind, merged(values, overrides))
+    return layered(kind, {}, file, overrides or {})
 
 
 def layered(kind: type[StageT], before: Mapping[str, Any], file: Path | None, overrides: Mapping[str, Any]) -> StageT:
     """The configuration of earlier values (of a preset or a run), then the file's values, then the overrides."""
     values = dict(before)
     if file is not None:
-        load(kind, file)  # an error in the file names it
-        values = merged(values, read_toml(file))
+        of_file = read_toml(file)
+        try:
+            build(kind, of_file)
+        except UsageError as error:
+            raise UsageError(f"{file}: {error}") from None
+        values = merged(values, of_file)
     return build(kind, merged(values, overrides))
 
 

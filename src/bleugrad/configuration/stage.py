@@ -4,6 +4,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from bleugrad.errors import UsageError
@@ -50,8 +51,7 @@ class Stage:
 
     def __post_init__(self) -> None:
         for setting in settings(type(self)):
-            value = getattr(self, setting.name)
-            object.__setattr__(self, setting.name, setting.checked(value))
+            object.__setattr__(self, setting.name, setting.checked(getattr(self, setting.name)))
 
 
 @dataclass(frozen=True)
@@ -77,10 +77,8 @@ class Setting:
     @property
     def default(self) -> Any:
         """The default value."""
-        if self.field.default is not dataclasses.MISSING:
-            return self.field.default
-        assert self.field.default_factory is not dataclasses.MISSING
-        return self.field.default_factory()
+        factory = self.field.default_factory
+        return self.field.default if factory is dataclasses.MISSING else factory()
 
     @property
     def is_stage(self) -> bool:
@@ -100,7 +98,7 @@ class Setting:
     @property
     def item_kind(self) -> Any:
         """The type of a value, or of the elements of a tuple."""
-        if get_origin(self.kind) is tuple:
+        if self.is_tuple:
             return get_args(self.kind)[0]
         return str if self.choices else self.kind
 
@@ -179,10 +177,7 @@ def walk(kind: type[Stage], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[
 
 def value_at(config: Stage, path: tuple[str, ...]) -> Any:
     """The value at a path of names."""
-    value: Any = config
-    for name in path:
-        value = getattr(value, name)
-    return value
+    return attrgetter(".".join(path))(config)
 
 
 def differences(one: Stage, other: Stage) -> Iterator[tuple[tuple[str, ...], Any, Any]]:

@@ -32,13 +32,9 @@ def toml_value(value: Any) -> str:
         >>> toml_value((1, 2)), toml_value(True), toml_value('a "b"'), toml_value(1e-3)
         ('[1, 2]', 'true', '"a \\"b\\""', '0.001')
     """
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
+    if isinstance(value, bool | str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, float):
+    if isinstance(value, int | float):
         return repr(value)
     if isinstance(value, tuple | list):
         return f"[{', '.join(toml_value(item) for item in value)}]"

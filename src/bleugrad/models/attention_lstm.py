@@ -9,8 +9,7 @@ from torch import Tensor, nn
 from bleugrad.models.config import ModelConfig
 from bleugrad.models.decoder import Decoder
 from bleugrad.models.encoder import Encoder
-from bleugrad.models.noise import Noise, StepNoise
-from bleugrad.models.state import DecoderState, Memory
+from bleugrad.models.state import DecoderState, Memory, Noise
 
 ALIGNED = 16
 """float32 logits in 64 bytes."""
@@ -90,18 +89,14 @@ class AttentionLSTM(nn.Module):
         memory: Memory,
         state: DecoderState,
         tokens: Tensor,
-        noise: StepNoise | None = None,
+        noise: Noise | None = None,
         origins: Tensor | None = None,
     ) -> tuple[Tensor, DecoderState]:
         """One decoding step; returns (B, H) for :meth:`project`, and the new state.
 
-        Args:
-            memory: of n sentences.
-            state: of B rows, a multiple of n, with the hypotheses of a sentence side by side.
-            tokens: (B,), the previous tokens.
-            noise: of dropout; None for none.
-            origins: (B,), the row of the state that each row continues, if it is not its own. The state may then have
-                any number of rows, and each is processed once.
+        ``state`` has B rows, a multiple of the number of sentences, with the hypotheses of a sentence side by side.
+        ``tokens`` (B,) are the previous tokens. ``origins`` (B,) is the row of the state that each row continues, if it
+        is not its own; the state may then have any number of rows, and each is processed once.
         """
         if noise is not None and noise.tokens is not None:
             return self.step_embedded(memory, state, self.target_embedding(tokens), noise)
@@ -111,10 +106,10 @@ class AttentionLSTM(nn.Module):
         return after.attentional, after
 
     def step_embedded(
-        self, memory: Memory, state: DecoderState, embedded: Tensor, noise: StepNoise | None = None
+        self, memory: Memory, state: DecoderState, embedded: Tensor, noise: Noise | None = None
     ) -> tuple[Tensor, DecoderState]:
         """:meth:`step` with the embedding (B, E) of the previous token, or of a mixture of tokens."""
-        noise = noise or StepNoise()
+        noise = noise or Noise()
         if noise.tokens is not None:
             embedded = embedded * noise.tokens
         after = self.decoder.step(memory, state, self.decoder.token_gates(embedded), noise.layers)
@@ -137,10 +132,12 @@ class AttentionLSTM(nn.Module):
 
     def draw_noise(self, rows: int, steps: int) -> Noise:
         """Dropout for :meth:`decode` and :meth:`step`; none outside training mode."""
-        config = self.config
-        dropout = config.dropout if self.training else 0.0
-        sizes = (steps, rows, config.embedding, config.decoder_layers, config.hidden)
-        return Noise.draw(dropout, *sizes, like=self.output.weight)
+        config, like = self.config, self.output.weight
+        if not self.training or config.dropout == 0:
+            return Noise()
+        kept = 1 - config.dropout
+        shapes = (steps, rows, config.embedding), (steps, config.decoder_layers, rows, config.hidden)
+        return Noise(*(like.new_empty(shape).bernoulli_(kept).div_(kept) for shape in shapes))
 
 
 def _check_source(source: Tensor, lengths: Tensor) -> None:

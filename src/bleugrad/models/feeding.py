@@ -10,8 +10,7 @@ from torch import Tensor
 
 from bleugrad.models.attention_lstm import AttentionLSTM
 from bleugrad.models.draws import draw
-from bleugrad.models.noise import Noise
-from bleugrad.models.state import DecoderState, Memory
+from bleugrad.models.state import Memory
 from bleugrad.special_ids import BOS, EOS, PAD
 
 Feeding = Literal["reference", "greedy", "sample", "mixture", "gumbel"]
@@ -60,16 +59,9 @@ def feed(
     With ``further``, a decoder that would end takes another token instead of EOS, and continues for that many
     positions. They show the effect of a later end, which a decoder that stops at EOS never sees.
 
-    Args:
-        model: in training mode with dropout.
-        memory: the encoded sources; B is a multiple of their number, with the rows of a sentence side by side.
-        inputs: (B, T), BOS and the tokens of the reference, padded with PAD.
-        feeding: see above.
-        own_probability: of "mixture".
-        steps: largest number of positions with own tokens, T by default.
-        further: positions after the own EOS, with "greedy" and "sample".
-        temperature: of "sample", "mixture" and "gumbel".
-        generator: of random numbers, on the model's device.
+    ``inputs`` (B, T) are BOS and the tokens of the reference, padded with PAD. B is a multiple of the number of encoded
+    sources, with the rows of a sentence side by side. ``steps`` is T by default. ``temperature`` is that of "sample",
+    "mixture" and "gumbel". ``generator`` is on the model's device.
     """
     _check(feeding, own_probability, steps, further, temperature)
     if feeding == "reference":
@@ -90,8 +82,8 @@ def feed(
 def _own(
     model: AttentionLSTM, memory: Memory, rows: int, steps: int, further: int, choose: Callable[[Tensor], Tensor]
 ) -> DecoderOutput:
-    noise = model.draw_noise(rows, steps)
-    token, state = _first(memory, rows)
+    noise, state = model.draw_noise(rows, steps), memory.state_of(rows)
+    token = torch.full((rows,), BOS, device=memory.bias.device)
     ended = torch.zeros_like(token, dtype=torch.bool)
     left = torch.full_like(token, steps)
     taken, reached = [], []
@@ -111,12 +103,10 @@ def _own(
             ended = ended | ends
             if (left <= 0).all():
                 break
-    return _decoded(model, memory, torch.stack(taken, 1), torch.stack(reached, 1), noise)
-
-
-def _decoded(model: AttentionLSTM, memory: Memory, tokens: Tensor, mask: Tensor, noise: Noise) -> DecoderOutput:
+    tokens = torch.stack(taken, 1)
     inputs = F.pad(tokens[:, :-1], (1, 0), value=BOS)
-    return DecoderOutput(model.project(model.decode(memory, inputs, noise)), inputs, tokens, mask)
+    logits = model.project(model.decode(memory, inputs, noise))
+    return DecoderOutput(logits, inputs, tokens, torch.stack(reached, 1))
 
 
 def _mixture(
@@ -128,10 +118,9 @@ def _mixture(
     generator: torch.Generator | None,
 ) -> DecoderOutput:
     rows, steps = reference.shape
-    noise = model.draw_noise(rows, steps)
+    noise, state = model.draw_noise(rows, steps), memory.state_of(rows)
     draws = torch.rand(rows, steps, generator=generator, device=reference.device)
-    own = (draws < own_probability) & (reference != PAD) & (torch.arange(steps, device=reference.device) > 0)
-    _, state = _first(memory, rows)
+    own = (draws < own_probability) & (reference != PAD)
     fed = [reference[:, 0]] if steps else []
     with torch.no_grad():
         for t in range(steps - 1):
@@ -144,32 +133,29 @@ def _mixture(
 
 
 def _gumbel(
-    model: AttentionLSTM,
-    memory: Memory,
-    rows: int,
-    steps: int,
-    temperature: float,
-    generator: torch.Generator | None,
+    model: AttentionLSTM, memory: Memory, rows: int, steps: int, temperature: float, generator: torch.Generator | None
 ) -> DecoderOutput:
-    noise = model.draw_noise(rows, steps)
-    token, state = _first(memory, rows)
+    noise, state = model.draw_noise(rows, steps), memory.state_of(rows)
+    token = torch.full((rows,), BOS, device=memory.bias.device)
     embedded = model.target_embedding(token)
     ended = torch.zeros_like(token, dtype=torch.bool)
-    logits, taken = [], []
+    logits, taken, reached = [], [], []
     for t in range(steps):
         hidden, state = model.step_embedded(memory, state, embedded, noise.at(t))
         logits.append(model.project(hidden))
-        disturbed = logits[-1].float() + _gumbel_noise(logits[-1], generator)
+        exponential = torch.empty(logits[-1].shape, device=token.device).exponential_(generator=generator)
+        disturbed = logits[-1].float() - exponential.log()
         token = disturbed.argmax(-1).masked_fill(ended, PAD)
         taken.append(token)
         soft = F.softmax(disturbed / temperature, -1).masked_fill(ended[:, None], 0)
         embedded = _straight_through(model, token, soft)
+        reached.append(~ended)
         ended = ended | (token == EOS)
         if ended.all():
             break
     tokens = torch.stack(taken, 1)
     inputs = F.pad(tokens[:, :-1], (1, 0), value=BOS)
-    return DecoderOutput(torch.stack(logits, 1), inputs, tokens, _until_eos(tokens))
+    return DecoderOutput(torch.stack(logits, 1), inputs, tokens, torch.stack(reached, 1))
 
 
 def _straight_through(model: AttentionLSTM, token: Tensor, soft: Tensor) -> Tensor:
@@ -177,21 +163,6 @@ def _straight_through(model: AttentionLSTM, token: Tensor, soft: Tensor) -> Tens
     embeddings = model.target_embedding.weight
     mixed = soft.to(embeddings.dtype) @ embeddings.detach()
     return F.embedding(token, embeddings) + mixed - mixed.detach()
-
-
-def _first(memory: Memory, rows: int) -> tuple[Tensor, DecoderState]:
-    token = torch.full((rows,), BOS, device=memory.bias.device)
-    return token, memory.state_of(rows)
-
-
-def _gumbel_noise(logits: Tensor, generator: torch.Generator | None) -> Tensor:
-    exponential = torch.empty(logits.shape, device=logits.device).exponential_(generator=generator)
-    return -exponential.log()
-
-
-def _until_eos(tokens: Tensor) -> Tensor:
-    is_eos = tokens == EOS
-    return is_eos.cumsum(1) - is_eos.long() == 0
 
 
 def _check(feeding: str, own_probability: float, steps: int | None, further: int, temperature: float) -> None:

@@ -1,4 +1,4 @@
-"""Memory and state of the decoder: the encoded sources, and what one step passes to the next."""
+"""Memory, state and dropout of the decoder: the encoded sources, and what one step passes to the next."""
 
 from dataclasses import dataclass
 
@@ -33,22 +33,14 @@ class DecoderState:
 
 @dataclass(frozen=True)
 class Memory:
-    """Encoded source sentences, as attention reads them.
+    """Encoded source sentences, as attention reads them, and the state of the decoder before its first step."""
 
-    Attributes:
-        keys: (B, S, H), compared with the decoder's hidden state.
-        values: (B, S, H), the part of each position in the attentional vector before its nonlinearity.
-        bias: (B, 1, S), added to the attention scores: 0 at tokens, the lowest finite number at padding.
-        state: of the decoder before its first step.
-    """
-
-    keys: Tensor
-    values: Tensor
-    bias: Tensor
+    keys: Tensor  # (B, S, H), compared with the decoder's hidden state
+    values: Tensor  # (B, S, H), the part of each position in the attentional vector before its nonlinearity
+    bias: Tensor  # (B, 1, S), added to the attention scores: 0 at tokens, the lowest finite number at padding
     state: DecoderState
 
     def __len__(self) -> int:
-        """The number of sentences."""
         return self.bias.shape[0]
 
     @property
@@ -73,11 +65,20 @@ class Memory:
             self.state.select(rows),
         )
 
-    def repeat(self, times: int) -> "Memory":
-        """Each sentence ``times`` times, side by side."""
-        return Memory(
-            self.keys.repeat_interleave(times, 0),
-            self.values.repeat_interleave(times, 0),
-            self.bias.repeat_interleave(times, 0),
-            self.state.repeat(times),
-        )
+
+@dataclass(frozen=True)
+class Noise:
+    """Factors of dropout, 0 or 1 / (1 - dropout), drawn once for all steps, so that two passes drop the same units.
+
+    (T, B, E) of tokens and (T, layers, B, H) of layers, the last of which is the attentional vector; without T for one
+    step, None for no dropout.
+    """
+
+    tokens: Tensor | None = None
+    layers: Tensor | None = None
+
+    def at(self, step: int) -> "Noise":
+        """The noise of one step."""
+        if self.tokens is None or self.layers is None:
+            return self
+        return Noise(self.tokens[step], self.layers[step])

@@ -11,25 +11,28 @@ report.html     the results on one page
 """
 
 import os
+import platform
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import bleugrad
 from bleugrad.configuration.loading import read_toml
 from bleugrad.errors import FailureError, UsageError
 from bleugrad.runs.files import read_json, write_json, write_text
 from bleugrad.runs.forms import NUMBER, TEXT, Form, Rule, check_form
 from bleugrad.runs.lock import LOCK
-from bleugrad.runs.provenance import versions
 from bleugrad.runs.records import RecordWriter, read_records
 
 CONFIG, ABOUT, LOG, METRICS = "config.toml", "run.json", "log.txt", "metrics.jsonl"
 SUMMARY, FIGURES, REPORT, TIMINGS = "summary.json", "figures", "report.html", "timings.jsonl"
 EVALUATIONS = "evaluations"
+PACKAGES = ("torch", "numpy", "matplotlib", "sacrebleu", "safetensors", "tokenizers", "lightning-fabric")
 STATUSES = ("running", "finished", "interrupted", "failed")
 FORM: dict[str, Form] = {
     "study": TEXT,
@@ -116,14 +119,8 @@ def start_run(path: Path, *, study: str, config: str, seed: int, command: str, o
     files that a run writes are removed. ``config`` is TOML, ``study`` names the report, ``command`` repeats the run.
     """
     _check_free(path, overwrite)
-    about = {
-        "study": study,
-        "status": "running",
-        "command": command,
-        "seed": seed,
-        "started": _now(),
-        "versions": versions(),
-    }
+    about = {"study": study, "status": "running", "command": command, "seed": seed}
+    about |= {"started": _now(), "versions": versions()}
     with _opening(path, about):
         (path / FIGURES).mkdir(exist_ok=True)
         _remove_old(path)
@@ -153,6 +150,16 @@ def continue_run(
         (path / SUMMARY).unlink(missing_ok=True)
         write_text(path / CONFIG, config)
         return Run(path, about, RecordWriter(records))
+
+
+def versions() -> dict[str, str]:
+    """Versions of what can change the numbers: this package, Python, the machine, and installed libraries."""
+    system = f"{platform.system()} {platform.machine()}"
+    found = {"bleugrad": bleugrad.__version__, "python": platform.python_version(), "platform": system}
+    for package in PACKAGES:
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
 
 
 def check_records(path: Path, end: int) -> None:
@@ -197,10 +204,18 @@ def evaluation_file(run: Path, split: str, beam: int, kind: str) -> Path:
     return run / EVALUATIONS / f"{split}.{'greedy' if beam == 1 else f'beam{beam}'}.{kind}"
 
 
+def remove_evaluations(run: Path) -> None:
+    """Remove translations and scores of best weights that are replaced."""
+    for kind in ("txt", "json"):
+        for path in (run / EVALUATIONS).glob(f"*.{kind}"):
+            path.unlink()
+
+
 def _check_free(path: Path, overwrite: bool) -> None:
     if path.exists() and not path.is_dir():
         raise FailureError(f"{path} is a file; expected a directory, or nothing, there")
-    if not path.is_dir() or not any(_foreign(path)):
+    names = [entry.name for entry in path.iterdir()] if path.is_dir() else []
+    if all(name == LOCK or name.startswith(f".{ABOUT}.") for name in names):  # the latter of a killed process
         return
     about = read_about(path)
     if about is None:
@@ -209,11 +224,6 @@ def _check_free(path: Path, overwrite: bool) -> None:
         raise FailureError(
             f"{path} holds a finished run; choose another directory with --output, or replace it with --overwrite"
         )
-
-
-def _foreign(path: Path) -> Iterator[Path]:
-    """The entries of a directory, without the lock and an unfinished first file of a killed process."""
-    return (entry for entry in path.iterdir() if entry.name != LOCK and not entry.name.startswith(f".{ABOUT}."))
 
 
 def read_about(path: Path) -> dict[str, Any] | None:

@@ -18,7 +18,11 @@ class Progress(AbstractContextManager["Progress"]):
         self.done = 0
         self._metrics: dict[str, float] = {}
         self._began = self._last = time.monotonic()
-        self._bar = self._make_bar() if self.stream.isatty() and find_spec("tqdm") else None
+        self._bar: Any = None
+        if self.stream.isatty() and find_spec("tqdm"):
+            from tqdm import tqdm
+
+            self._bar = tqdm(total=total, desc=what, unit=unit, file=self.stream, dynamic_ncols=True)
 
     def advance(self, amount: int = 1, **metrics: float) -> None:
         """Add work done; ``metrics`` replace the earlier ones."""
@@ -43,8 +47,3 @@ class Progress(AbstractContextManager["Progress"]):
     def __exit__(self, *error: object) -> None:
         if self._bar is not None:
             self._bar.close()
-
-    def _make_bar(self) -> Any:
-        from tqdm import tqdm
-
-        return tqdm(total=self.total, desc=self.what, unit=self.unit, file=self.stream, dynamic_ncols=True)

@@ -17,7 +17,6 @@ import torch
 from torch import Tensor, nn
 
 from bleugrad.errors import FailureError
-from bleugrad.runs.directory import EVALUATIONS
 from bleugrad.runs.files import write_bytes
 from bleugrad.training.state import check_state
 
@@ -34,19 +33,16 @@ class Checkpoint:
     optimizer: dict[str, Tensor]
     state: dict[str, Any] = field(repr=False)
 
-
-def take_weights(model: nn.Module) -> dict[str, Tensor]:
-    """A copy of the weights on the CPU."""
-    return {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
-
-
-def take_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """A copy of the optimizer's tensors on the CPU, by the names of the model's parameters."""
-    return {
-        f"{key}.{name}": value.detach().cpu().clone()
-        for name, parameter in model.named_parameters()
-        for key, value in optimizer.state[parameter].items()
-    }
+    @classmethod
+    def take(cls, model: nn.Module, optimizer: torch.optim.Optimizer | None, state: dict[str, Any]) -> "Checkpoint":
+        """A copy of all tensors on the CPU; without an optimizer only the weights."""
+        of_weight = {} if optimizer is None else optimizer.state
+        moments = {
+            f"{key}.{name}": value
+            for name, weight in model.named_parameters()
+            for key, value in of_weight.get(weight, {}).items()
+        }
+        return cls(_copied(model.state_dict()), _copied(moments), state)
 
 
 def put_weights(model: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
@@ -58,7 +54,7 @@ def put_weights(model: nn.Module, weights: Mapping[str, Tensor], path: Path) -> 
 def put_optimizer(
     model: nn.Module, optimizer: torch.optim.Adam, tensors: Mapping[str, Tensor], step: int, path: Path
 ) -> None:
-    """Load the tensors of :func:`take_optimizer` after ``step`` updates into Adam; others are an error.
+    """Load the tensors of a checkpoint after ``step`` updates into Adam; others are an error.
 
     Fused kernels do not check sizes: a tensor of another shape would be read beyond its end.
     """
@@ -126,13 +122,6 @@ def remove_checkpoints(run: Path) -> None:
     remove_unfinished(run)
 
 
-def remove_evaluations(run: Path) -> None:
-    """Remove translations and scores of best weights that are replaced."""
-    for kind in ("txt", "json"):
-        for path in (run / EVALUATIONS).glob(f"*.{kind}"):
-            path.unlink()
-
-
 def remove_unfinished(run: Path) -> None:
     """Remove the incomplete files of a killed process."""
     for name in (LAST, BEST):
@@ -161,6 +150,10 @@ def _checked_state(path: Path, content: bytes) -> dict[str, Any]:
     state: dict[str, Any] = header.get("state", {})
     check_state(state)
     return state
+
+
+def _copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: value.detach().cpu().clone() for name, value in tensors.items()}
 
 
 def _checksum(content: bytes) -> str:

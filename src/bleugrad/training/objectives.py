@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
 CERTAIN = 50.0
-"""Logit of the token at a position that is certain; the logits of all others are the negative of it."""
+"""Logit of a certain token; the logits of all others are the negative of it."""
 
 
 def build_objective(
@@ -62,10 +62,8 @@ class Objective(nn.Module):
 
     def feed(self, memory: Memory, inputs: Tensor, feeding: str, own_probability: float = 0.0) -> DecoderOutput:
         """Logits of the decoder; with its own tokens it has more positions than the longest reference."""
-        config = self.config
-        longest = inputs.shape[1]
-        own = feeding in OWN_TOKENS
-        steps = math.ceil(config.length_factor * longest) + config.length_extra if own else None
+        config, own = self.config, feeding in OWN_TOKENS
+        steps = math.ceil(config.length_factor * inputs.shape[1]) + config.length_extra if own else None
         return feed(
             self.model,
             memory,
@@ -129,11 +127,7 @@ class RowObjective(Objective):
     """
 
     def __init__(
-        self,
-        model: AttentionLSTM,
-        config: ObjectiveConfig,
-        group: Optional["ProcessGroup"],
-        word_start: Tensor | None,
+        self, model: AttentionLSTM, config: ObjectiveConfig, group: Optional["ProcessGroup"], word_start: Tensor | None
     ) -> None:
         super().__init__(model, config, group)
         self.random_length = self.own_tokens or config.length == "random"
@@ -182,8 +176,9 @@ class RowObjective(Objective):
         position = torch.arange(labels.shape[1], device=labels.device)
         lengths = labelled.sum(1, keepdim=True)
         after = (lengths <= position) & (position < lengths + further)
-        certain = _certain_row(logits) / self.config.sharpness
-        logits = F.pad(logits, (0, 0, 0, further)).where(~after.unsqueeze(-1), certain)
+        certain = logits.new_full((logits.shape[-1],), -CERTAIN)
+        certain[PAD] = CERTAIN
+        logits = F.pad(logits, (0, 0, 0, further)).where(~after.unsqueeze(-1), certain / self.config.sharpness)
         if references is None:
             references = labels.masked_fill(after, PAD)
         loss = self.loss(logits, labels, references=references, mask=labelled | after)
@@ -232,13 +227,6 @@ def sampled_loss(config: ObjectiveConfig, eos_id: int | None) -> ReinforceLoss |
     with_reference = config.include_reference and config.feeding not in OWN_TOKENS
     risk = {"alpha": config.alpha, "include_reference": with_reference}
     return MinimumRiskLoss(samples=config.samples, **risk, **shared)  # type: ignore[arg-type]
-
-
-def _certain_row(logits: Tensor) -> Tensor:
-    """Logits of a position where the decoder certainly writes PAD."""
-    row = logits.new_full((logits.shape[-1],), -CERTAIN)
-    row[PAD] = CERTAIN
-    return row
 
 
 def _ended_references(batch: Batch, further: int) -> list[list[list[int]]] | None:

@@ -24,11 +24,7 @@ T = TypeVar("T")
 class SingleProcess:
     """The only process of a run, and the interface of :class:`DistributedProcesses`.
 
-    Attributes:
-        rank: number of this process; rank 0 writes the run.
-        world: number of processes.
-        device: of this process.
-        group: for pooled statistics, None for one process.
+    ``world`` is the number of processes, and ``group`` is for pooled statistics, None for one process.
     """
 
     rank: int = 0

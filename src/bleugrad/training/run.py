@@ -1,11 +1,5 @@
-"""A training run, from settings to a filled directory.
+"""A training run, from settings to a directory with the files of :mod:`bleugrad.runs.directory` and these.
 
-config.toml             the resolved settings
-run.json                study, status, command, seed, versions, times
-log.txt                 the printed output
-metrics.jsonl           loss while training, scores after each epoch
-timings.jsonl           seconds and steps of each epoch
-summary.json            the best epoch, and the scores of all epochs
 vocabulary.source.json  tokens of the source, by id
 vocabulary.target.json  tokens of the target
 checkpoints/            last.safetensors to resume from, best.safetensors to translate with
@@ -29,20 +23,10 @@ from bleugrad.data.preparation import prepare
 from bleugrad.errors import FailureError, UsageError
 from bleugrad.extras import require_translation
 from bleugrad.models.attention_lstm import AttentionLSTM
-from bleugrad.runs.directory import CONFIG, Run, continue_run, read_about, start_run
+from bleugrad.runs.directory import CONFIG, Run, continue_run, read_about, remove_evaluations, start_run
 from bleugrad.runs.lock import locked
-from bleugrad.training import board
-from bleugrad.training.checkpoints import (
-    BEST,
-    FOLDER,
-    LAST,
-    Checkpoint,
-    put_weights,
-    read_checkpoint,
-    remove_checkpoints,
-    remove_evaluations,
-    remove_unfinished,
-)
+from bleugrad.training import board, checkpoints
+from bleugrad.training.checkpoints import BEST, FOLDER, LAST, Checkpoint, put_weights, read_checkpoint
 from bleugrad.training.config import TrainConfig
 from bleugrad.training.processes import SingleProcess, find_processes
 from bleugrad.training.state import seed_step
@@ -68,7 +52,7 @@ def train_run(
 
     Args:
         config: all settings.
-        directory: of the run.
+        directory: run directory.
         initial: a run that provides the initial weights (its best) and the vocabularies.
         resume: resume the run in the directory, if there is one.
         overwrite: replace a run in the directory.
@@ -232,22 +216,17 @@ def _open_run(
     config: TrainConfig, directory: Path, checkpoint: Checkpoint | None, overwrite: bool, study: str, command: str
 ) -> Run:
     if checkpoint is not None:
-        remove_unfinished(directory)
+        checkpoints.remove_unfinished(directory)
         return continue_run(directory, config=to_toml(config), records_end=checkpoint.state["records_end"])
     about = read_about(directory) if directory.is_dir() else None
     if about is not None and (overwrite or about["status"] != "finished"):
-        remove_checkpoints(directory)
-        _remove_results(directory)
+        checkpoints.remove_checkpoints(directory)
+        remove_evaluations(directory)
+        for path in directory.glob(f"{board.FOLDER}/events.out.tfevents.*"):
+            path.unlink()
     return start_run(
         directory, study=study, config=to_toml(config), seed=config.seed, command=command, overwrite=overwrite
     )
-
-
-def _remove_results(directory: Path) -> None:
-    """Remove evaluations and curves of a run that is replaced."""
-    remove_evaluations(directory)
-    for path in directory.glob(f"{board.FOLDER}/events.out.tfevents.*"):
-        path.unlink()
 
 
 def _describe(run: Run, corpus: Corpus, trainer: Trainer, initial: Path | None) -> None:

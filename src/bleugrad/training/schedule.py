@@ -9,12 +9,8 @@ from bleugrad.training.config import OptimizerConfig
 class Schedule:
     """The state after some epochs.
 
-    Attributes:
-        learning_rate: of the next epoch.
-        best: highest validation BLEU so far, -1 before the first.
-        best_epoch: the epoch that reached it.
-        since_best: epochs after that one.
-        since_decay: epochs since the last decay, or since the best epoch with a plateau decay.
+    ``best`` is the highest validation BLEU so far, -1 before the first. ``since_decay`` counts epochs since the last
+    decay, or since the best epoch with a plateau decay.
     """
 
     learning_rate: float

@@ -7,17 +7,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores of a set of translations, in 0..1.
+    """Scores of a set of translations, in 0..1: corpus BLEU with its precisions of the orders 1 to 4, and chrF.
 
-    Attributes:
-        bleu: corpus BLEU.
-        chrf: chrF.
-        precisions: of the orders 1 to 4.
-        brevity_penalty: of BLEU.
-        length_ratio: tokens of the translations per token of the references.
-        sentences: their number.
-        bleu_signature: of sacreBLEU.
-        chrf_signature: likewise.
+    ``length_ratio`` is tokens of the translations per token of the references.
     """
 
     bleu: float

@@ -45,22 +45,16 @@ class TranslationSystem:
         self.processes = processes
 
     def translate(self, lines: Sequence[str], beam: int = 5) -> list[str]:
-        """The best translation of each line.
+        """The best translation of each line, which is text like the training text, with spaces between words.
 
-        Args:
-            lines: text like the training text, with spaces between words. The translation of an empty line is empty.
-            beam: width of the search, at most 1,000; 1 is greedy.
+        The translation of an empty line is empty. ``beam`` is the width of the search, at most 1,000; 1 is greedy.
         """
         return [best[0].text for best in self.search(lines, beam)]
 
     def search(self, lines: Sequence[str], beam: int = 5, n_best: int = 1, first: int = 1) -> list[list[Translation]]:
-        """The ``n_best`` translations of each line, the best first; fewer where no more were found.
+        """The ``n_best`` translations of each line, at most ``beam``, the best first; fewer where no more were found.
 
-        Args:
-            lines: as for :meth:`translate`.
-            beam: width of the search, at most 1,000.
-            n_best: at most ``beam``.
-            first: the number of the first line, for warnings.
+        For the others see :meth:`translate`. ``first`` is the number of the first line, for warnings.
         """
         if isinstance(lines, str) or not isinstance(lines, Sequence) or not all(isinstance(one, str) for one in lines):
             raise TypeError(f"lines is a {type(lines).__name__}; expected a list of texts, one per sentence")
@@ -83,12 +77,7 @@ class TranslationSystem:
 
 
 def load(run: str | PathLike[str], device: str = "auto") -> TranslationSystem:
-    """The best model of a training run.
-
-    Args:
-        run: the directory.
-        device: "cpu", "cuda", or "auto" for a GPU if there is one.
-    """
+    """The best model of a training run, from its directory; ``device`` "auto" is a GPU if there is one, else "cpu"."""
     if not isinstance(run, str | PathLike):
         raise TypeError(f"run is a {type(run).__name__}; expected the path of a training run")
     check_choice("device", device, ("auto", "cpu", "cuda"))

@@ -15,21 +15,10 @@ from bleugrad.data.corpus import Split
 from bleugrad.data.encoding import encode_split
 from bleugrad.errors import FailureError
 from bleugrad.models.attention_lstm import AttentionLSTM
-from bleugrad.runs.directory import Run
+from bleugrad.runs.directory import Run, remove_evaluations
 from bleugrad.runs.progress import Progress
 from bleugrad.training.board import Board
-from bleugrad.training.checkpoints import (
-    BEST,
-    FOLDER,
-    LAST,
-    Checkpoint,
-    put_optimizer,
-    put_weights,
-    remove_evaluations,
-    take_optimizer,
-    take_weights,
-    write_checkpoint,
-)
+from bleugrad.training.checkpoints import BEST, FOLDER, LAST, Checkpoint, put_optimizer, put_weights, write_checkpoint
 from bleugrad.training.config import TrainConfig
 from bleugrad.training.objectives import build_objective
 from bleugrad.training.processes import SingleProcess
@@ -207,7 +196,6 @@ class Trainer:
     def save(self, name: str) -> None:
         """Write a checkpoint: the weights, and in the last one everything that a resume needs."""
         if self.run is not None:
-            optimizer = take_optimizer(self.model, self.optimizer) if name == LAST else {}
             state = {
                 "position": asdict(self.position),
                 "schedule": asdict(self.schedule),
@@ -217,7 +205,7 @@ class Trainer:
             }
             if name == BEST:
                 remove_evaluations(self.run.path)
-            checkpoint = Checkpoint(take_weights(self.model), optimizer, state)
+            checkpoint = Checkpoint.take(self.model, self.optimizer if name == LAST else None, state)
             write_checkpoint(self.run.path / FOLDER / name, checkpoint)
 
     def summarise(self) -> dict[str, Any]:

@@ -24,15 +24,9 @@ def translate_ids(
     width: int = 1,
     n_best: int = 1,
 ) -> list[list[Hypothesis]]:
-    """The best hypotheses of each source, in order; every process gets all of them.
+    """The ``n_best`` hypotheses of each source, in order. Each process translates its share, and gets all of them.
 
-    Args:
-        model: in any mode; dropout is off.
-        sources: ids without EOS; the translation of an empty source is empty.
-        config: batch size, length limits and penalty.
-        processes: each translates its share.
-        width: of the beam; 1 is greedy search.
-        n_best: hypotheses per sentence, at most ``width``.
+    ``sources`` are ids without EOS; the translation of an empty source is empty. A ``width`` of 1 is greedy search.
     """
     nothing: list[list[int]] = [[] for _ in sources]
     plan = BatchPlan(EncodedSplit(list(sources), nothing, [[one] for one in nothing]))

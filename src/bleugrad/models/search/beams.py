@@ -14,30 +14,18 @@ from bleugrad.special_ids import BOS, EOS, PAD
 
 @dataclass(frozen=True)
 class Beams:
-    """Open hypotheses of n sentences, at most W per sentence, the most likely first.
+    """Open hypotheses of n sentences, at most W per sentence, the most likely first."""
 
-    Attributes:
-        sentences: (n,), indices in the batch.
-        memory: of the n sentences.
-        state: of the hypotheses before the last token.
-        origins: (n * W,), the row of the state that each hypothesis continues.
-        tokens: (n, W, 1 + length), BOS first.
-        log_probs: (n, W), -inf where there is no hypothesis.
-        limits: (n,), largest number of tokens.
-        slots: (n,), free slots of the beam.
-    """
-
-    sentences: Tensor
+    sentences: Tensor  # (n,), indices in the batch
     memory: Memory
-    state: DecoderState
-    origins: Tensor
-    tokens: Tensor
-    log_probs: Tensor
-    limits: Tensor
-    slots: Tensor
+    state: DecoderState  # of the hypotheses before the last token
+    origins: Tensor  # (n * W,), the row of the state that each hypothesis continues
+    tokens: Tensor  # (n, W, 1 + length), BOS first
+    log_probs: Tensor  # (n, W), -inf where there is no hypothesis
+    limits: Tensor  # (n,), largest number of tokens
+    slots: Tensor  # (n,), free slots of the beam
 
     def __len__(self) -> int:
-        """The number of unfinished sentences."""
         return len(self.sentences)
 
     @classmethod
@@ -81,7 +69,11 @@ def extend(
     tokens, parents = tokens.flatten(1).gather(1, chosen), parents[chosen]
 
     ends = (tokens == EOS) & (log_probs > -torch.inf)
-    _collect(beams, ends, parents, log_probs, length_penalty, found)
+    rows, ranks = ends.nonzero(as_tuple=True)
+    sentences = beams.sentences[rows].tolist()
+    texts = beams.tokens[rows, parents[rows, ranks], 1:].tolist()
+    for sentence, text, log_prob in zip(sentences, texts, log_probs[rows, ranks].tolist(), strict=True):
+        found[sentence].append(Hypothesis(text, log_prob, log_prob / filled**length_penalty))
     slots = beams.slots - ends.sum(1)
 
     log_probs, order = log_probs.masked_fill(ends, -torch.inf).sort(dim=1, descending=True, stable=True)
@@ -89,9 +81,9 @@ def extend(
     order = order[:, :most]
     tokens, parents = tokens.gather(1, order), parents.gather(1, order)
     history = beams.tokens.gather(1, parents[:, :, None].expand(-1, -1, filled))
-    rows = (parents + torch.arange(number, device=parents.device)[:, None] * before).view(-1)
+    origins = (parents + torch.arange(number, device=parents.device)[:, None] * before).view(-1)
     tokens = torch.cat([history, tokens[:, :, None]], 2)
-    after = Beams(beams.sentences, beams.memory, state, rows, tokens, log_probs[:, :most], beams.limits, slots)
+    after = Beams(beams.sentences, beams.memory, state, origins, tokens, log_probs[:, :most], beams.limits, slots)
     return after.running()
 
 
@@ -113,19 +105,3 @@ def _continuations(model: AttentionLSTM, beams: Beams, rules: Rules) -> tuple[Te
     log_probs = values.new_full((number * width, values.shape[1]), -torch.inf).index_copy(0, rows, values)
     ids = tokens.new_full(log_probs.shape, PAD).index_copy(0, rows, tokens)
     return log_probs.view(number, width, -1), ids.view(number, width, -1), state
-
-
-def _collect(
-    beams: Beams,
-    ends: Tensor,
-    parents: Tensor,
-    log_probs: Tensor,
-    length_penalty: float,
-    found: list[list[Hypothesis]],
-) -> None:
-    rows, ranks = ends.nonzero(as_tuple=True)
-    sentences = beams.sentences[rows].tolist()
-    texts = beams.tokens[rows, parents[rows, ranks], 1:].tolist()
-    scale = beams.tokens.shape[2] ** length_penalty
-    for sentence, text, log_prob in zip(sentences, texts, log_probs[rows, ranks].tolist(), strict=True):
-        found[sentence].append(Hypothesis(text, log_prob, log_prob / scale))
