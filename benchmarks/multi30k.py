@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
+from bleugrad.configuration.loading import layered
 from bleugrad.data.batches import Batch, BatchPlan
 from bleugrad.data.encoding import build_vocabularies, encode_split
 from bleugrad.data.preparation import prepare
@@ -14,7 +15,7 @@ from bleugrad.errors import FailureError
 from bleugrad.models.attention_lstm import AttentionLSTM
 from bleugrad.training.config import ObjectiveConfig, TrainConfig
 from bleugrad.training.objectives import build_objective
-from bleugrad.training.presets import configured, preset
+from bleugrad.training.presets import preset
 
 
 @dataclass(frozen=True)
@@ -34,11 +35,12 @@ def add_data_option(parser: argparse.ArgumentParser) -> None:
 
 def load(directory: str) -> Setting:
     given = {"data": {"directory": directory}}
-    config, note = configured(preset("multi30k"), None, given), "Multi30k"
+    config, note = layered(TrainConfig, preset("multi30k"), None, given), "Multi30k"
     try:
         corpus = prepare(config.data)
     except FailureError as error:
-        config = configured(preset("multi30k"), None, {"data": {"corpus": "builtin", "builtin_test": 1000}})
+        small = {"data": {"corpus": "builtin", "builtin_test": 1000}}
+        config = layered(TrainConfig, preset("multi30k"), None, small)
         corpus, note = prepare(config.data), "the built-in corpus instead of Multi30k; its vocabulary is much smaller"
         print(f"{error}\nmeasuring on {note}")
     source, target = build_vocabularies(corpus, config.data)
