@@ -115,7 +115,7 @@ def sum_matches(runs: Iterable[BlockRun], unit_probs: Tensor, clips: Tensor) -> 
 
 
 class BlockGradient:
-    """The cotangents of ``unit_probs`` (T, B, L), ``alive`` and ``opening`` (T, B), block by block."""
+    """The gradients of ``unit_probs`` (T, B, L), ``alive`` and ``opening`` (T, B), block by block."""
 
     def __init__(self, unit_probs: Tensor, spans: Tensor | None) -> None:
         self.unit_probs, self.spans = unit_probs, spans
@@ -123,7 +123,7 @@ class BlockGradient:
         self.alive, self.opening = (unit_probs.new_zeros(unit_probs.shape[:2]) for _ in range(2))
 
     def add(self, run: BlockRun, grad: Tensor) -> None:
-        """Add what the cotangent (T, N, B) of the new matches gives through one block."""
+        """Add what the gradient (T, N, B) of the new matches gives through one block."""
         block, steps = run.block, grad.shape[0]
         gradient = renewal.adjoint(run.chain, run.trace, grad[..., None], run.common)
         grad_windows = gradient.window_probs
@@ -138,7 +138,7 @@ class BlockGradient:
         add_window_gradient(self.units, grad_windows, block.windows, self.unit_probs, self.spans, block.first)
 
     def of(self, alive: Tensor | None, opening: Tensor | None) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """The cotangents, None for what was not given."""
+        """The gradients, None for what was not given."""
         return self.units, None if alive is None else self.alive, None if opening is None else self.opening
 
 
@@ -194,7 +194,7 @@ class SpecialGroup:
     def add_gradient(
         self, gradient: renewal.RenewalGradient, grad_windows: Tensor, grad_alive: Tensor, grad_opening: Tensor
     ) -> None:
-        """Add the cotangents of the chain's inputs to those of the block's windows, of ``alive`` and of ``opening``."""
+        """Add the gradients of the chain's inputs to those of the block's windows, of ``alive`` and of ``opening``."""
         flat = grad_windows.view(grad_windows.shape[0], -1)
         flat.index_add_(1, self.window[self.pattern_of_state], gradient.window_probs)
         for (overlap, window, _), grad_tail in zip(self.tails, gradient.tails, strict=True):

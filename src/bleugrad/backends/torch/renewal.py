@@ -106,14 +106,14 @@ class Renewal:
 class RenewalTrace:
     """What a forward run leaves for its adjoint: the histories of N, R and v (see :class:`Delay`), v where used."""
 
-    level: Tensor
-    known: Tensor
-    moved: Tensor | None
+    N: Tensor
+    R: Tensor
+    v: Tensor | None
 
 
 @dataclass(frozen=True)
 class RenewalGradient:
-    """Cotangents of a :class:`Renewal`'s inputs, of their shapes."""
+    """Gradients of a :class:`Renewal`'s inputs, of their shapes."""
 
     window_probs: Tensor
     alive: Tensor | None
@@ -127,27 +127,27 @@ def run(inputs: Renewal) -> tuple[Tensor, RenewalTrace]:
     O(T S) time and memory; a step is a handful of vector operations.
     """
     steps, pad, link = inputs.window_probs.shape[0], inputs.delay.longest, inputs.link
-    level, new = _history(inputs.window_probs, pad), _history(inputs.window_probs, pad)
-    level[steps] = 1 if inputs.first is None else inputs.first.to(level.dtype)
-    known = level if inputs.opening is None else _history(inputs.window_probs, pad)
-    known[steps] = level[steps]
-    moved = new if link is None else _history(inputs.window_probs, pad)
-    level_before = inputs.delay.beyond(level)
-    overlaps = [(tail.probs, tail.delay.beyond(moved[: steps + tail.delay.longest])) for tail in inputs.tails]
-    windows, levels, knowns, flows, news = (rows.unbind() for rows in (inputs.window_probs, level, known, moved, new))
+    N, u = _history(inputs.window_probs, pad), _history(inputs.window_probs, pad)
+    N[steps] = 1 if inputs.first is None else inputs.first.to(N.dtype)
+    R = N if inputs.opening is None else _history(inputs.window_probs, pad)
+    R[steps] = N[steps]
+    v = u if link is None else _history(inputs.window_probs, pad)
+    N_before = inputs.delay.beyond(N)
+    overlaps = [(tail.probs, tail.delay.beyond(v[: steps + tail.delay.longest])) for tail in inputs.tails]
+    q, N_rows, R_rows, v_rows, u_rows = (rows.unbind() for rows in (inputs.window_probs, N, R, v, u))
     for step, row in enumerate(range(steps - 1, -1, -1)):
-        torch.mul(windows[step], level_before(row), out=news[row])
-        for probs, moved_before in overlaps:
-            news[row].addcmul_(probs[step], moved_before(row), value=-1)
+        torch.mul(q[step], N_before(row), out=u_rows[row])
+        for probs, v_before in overlaps:
+            u_rows[row].addcmul_(probs[step], v_before(row), value=-1)
         if link is not None:
-            flows[row].copy_(news[row])[1:].addcmul_(news[row][:-1], link, value=-1)
-        before = knowns[row + 1]
+            v_rows[row].copy_(u_rows[row])[1:].addcmul_(u_rows[row][:-1], link, value=-1)
+        before = R_rows[row + 1]
         if inputs.alive is not None:
             before = before * inputs.alive[step]
         if inputs.opening is not None:
-            before = torch.addcmul(before, inputs.opening[step], flows[row + 1], value=-1, out=knowns[row])
-        torch.sub(before, flows[row], out=levels[row])
-    return new[:steps], RenewalTrace(level, known, moved if inputs.tails or inputs.opening is not None else None)
+            before = torch.addcmul(before, inputs.opening[step], v_rows[row + 1], value=-1, out=R_rows[row])
+        torch.sub(before, v_rows[row], out=N_rows[row])
+    return u[:steps], RenewalTrace(N, R, v if inputs.tails or inputs.opening is not None else None)
 
 
 def _history(like: Tensor, pad: int) -> Tensor:
@@ -158,65 +158,65 @@ def _history(like: Tensor, pad: int) -> Tensor:
 
 
 def adjoint(inputs: Renewal, trace: RenewalTrace, grad: Tensor, weight: Tensor) -> RenewalGradient:
-    """Cotangents of the inputs where that of u is ``grad * weight``, by the same recursion run backwards.
+    """Gradients of the inputs where that of u is ``grad * weight``, by the same recursion run backwards.
 
-    ``grad`` (T, ...) and ``weight`` are broadcast to u. All cotangents of N, R and v are held negated.
+    ``grad`` (T, ...) and ``weight`` are broadcast to u. All gradients of N, R and v are held negated.
     """
     steps, pad, link = inputs.window_probs.shape[0], inputs.delay.longest, inputs.link
     ahead = _history(inputs.window_probs, pad)  # q_e * grad u_e
-    grad_new = torch.empty_like(inputs.window_probs)
-    of_known = torch.zeros_like(inputs.window_probs[0])
+    grad_u = torch.empty_like(inputs.window_probs)
+    grad_R = torch.zeros_like(inputs.window_probs[0])
     simple = link is None and not inputs.tails and inputs.opening is None
-    flow = of_known if simple else torch.empty_like(of_known)
-    coming, level_before = inputs.delay.beyond(ahead), inputs.delay.beyond(trace.level)
-    tails = [_TailAdjoint(tail, trace, grad_new) for tail in inputs.tails]
+    grad_v = grad_R if simple else torch.empty_like(grad_R)
+    coming, N_before = inputs.delay.beyond(ahead), inputs.delay.beyond(trace.N)
+    tails = [_TailAdjoint(tail, trace, grad_u) for tail in inputs.tails]
     grad_alive, grad_opening = (None if of is None else torch.empty_like(of) for of in (inputs.alive, inputs.opening))
-    windows, grads, news, carries = (rows.unbind() for rows in (inputs.window_probs, grad, grad_new, ahead))
+    q, grads, grad_u_rows, carries = (rows.unbind() for rows in (inputs.window_probs, grad, grad_u, ahead))
     for step in range(steps - 1, -1, -1):
         row = steps - 1 - step
         if inputs.opening is None:
             if inputs.alive is not None and row > 0:
-                of_known.mul_(inputs.alive[step + 1])
-            of_known.sub_(coming(step))
+                grad_R.mul_(inputs.alive[step + 1])
+            grad_R.sub_(coming(step))
             if not simple:
-                flow.copy_(of_known)
+                grad_v.copy_(grad_R)
         else:
-            of_level, later = torch.neg(coming(step), out=flow), of_known
+            grad_N, later = torch.neg(coming(step), out=grad_v), grad_R
             if inputs.alive is not None and row > 0:
-                of_known = of_known * inputs.alive[step + 1]
-            of_known = of_known + of_level
+                grad_R = grad_R * inputs.alive[step + 1]
+            grad_R = grad_R + grad_N
             if row > 0:
-                flow.addcmul_(inputs.opening[step + 1], later)
+                grad_v.addcmul_(inputs.opening[step + 1], later)
         for tail in tails:
-            tail.collect(flow, step)
-        torch.addcmul(flow, grads[step], weight, out=news[step])
+            tail.collect(grad_v, step)
+        torch.addcmul(grad_v, grads[step], weight, out=grad_u_rows[step])
         if link is not None:
-            news[step][:-1].addcmul_(flow[1:], link, value=-1)
-        torch.mul(windows[step], news[step], out=carries[step])
+            grad_u_rows[step][:-1].addcmul_(grad_v[1:], link, value=-1)
+        torch.mul(q[step], grad_u_rows[step], out=carries[step])
         for tail in tails:
             tail.carry(step, row)
-        news[step].mul_(level_before(row))
+        grad_u_rows[step].mul_(N_before(row))
         if grad_alive is not None:
-            grad_alive[step] = (of_known * trace.known[row + 1]).sum_to_size(grad_alive.shape[1:]).neg_()
+            grad_alive[step] = (grad_R * trace.R[row + 1]).sum_to_size(grad_alive.shape[1:]).neg_()
         if grad_opening is not None:
-            assert trace.moved is not None
-            grad_opening[step] = (of_known * trace.moved[row + 1]).sum_to_size(grad_opening.shape[1:])
-    return RenewalGradient(grad_new, grad_alive, grad_opening, [tail.grad_probs for tail in tails])
+            assert trace.v is not None
+            grad_opening[step] = (grad_R * trace.v[row + 1]).sum_to_size(grad_opening.shape[1:])
+    return RenewalGradient(grad_u, grad_alive, grad_opening, [tail.grad_probs for tail in tails])
 
 
 class _TailAdjoint:
-    """What occurrences that overlap give: later ones to the cotangent of v, this one to that of the tail."""
+    """What occurrences that overlap give: later ones to the gradient of v, this one to that of the tail."""
 
-    def __init__(self, tail: Tail, trace: RenewalTrace, grad_new: Tensor) -> None:
-        assert trace.moved is not None
-        self.probs, self.grad_new, self.grad_probs = tail.probs, grad_new, torch.empty_like(grad_new)
-        self.ahead = _history(grad_new, tail.delay.longest)
+    def __init__(self, tail: Tail, trace: RenewalTrace, grad_u: Tensor) -> None:
+        assert trace.v is not None
+        self.probs, self.grad_u, self.grad_probs = tail.probs, grad_u, torch.empty_like(grad_u)
+        self.ahead = _history(grad_u, tail.delay.longest)
         self.coming = tail.delay.beyond(self.ahead)
-        self.moved_before = tail.delay.beyond(trace.moved[: grad_new.shape[0] + tail.delay.longest])
+        self.v_before = tail.delay.beyond(trace.v[: grad_u.shape[0] + tail.delay.longest])
 
-    def collect(self, flow: Tensor, step: int) -> None:
-        flow.sub_(self.coming(step))
+    def collect(self, grad_v: Tensor, step: int) -> None:
+        grad_v.sub_(self.coming(step))
 
     def carry(self, step: int, row: int) -> None:
-        torch.mul(self.probs[step], self.grad_new[step], out=self.ahead[step])
-        torch.mul(self.grad_new[step], self.moved_before(row), out=self.grad_probs[step]).neg_()
+        torch.mul(self.probs[step], self.grad_u[step], out=self.ahead[step])
+        torch.mul(self.grad_u[step], self.v_before(row), out=self.grad_probs[step]).neg_()
