@@ -175,7 +175,9 @@ def test_without_any_reference_token_nothing_matches(eos_id, projected):
     assert logits.grad.isfinite().all()
 
 
-def test_words_of_no_positions_have_a_gradient():
+@pytest.mark.parametrize("kernels", ["1", "0"])
+def test_words_of_no_positions_have_a_gradient(monkeypatch, kernels):
+    monkeypatch.setenv("BLEUGRAD_KERNELS", kernels)
     logits = torch.zeros(2, 0, 3, requires_grad=True)
     found = bleugrad.expected_bleu(logits, [[0], []], word_start=torch.tensor([True, False, True]))
     found.value.backward()

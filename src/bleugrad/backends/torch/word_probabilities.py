@@ -35,7 +35,7 @@ class _Products:
     def forward(self, match_probs: Tensor) -> Tensor:
         """The products, (T, B, W)."""
         spans, steps = self.spans, self.shape[0]
-        flat = match_probs.reshape(steps, -1)
+        flat = match_probs.reshape(steps, self.shape[1] * self.shape[2])
         probs = flat[:, self.last]
         for back in range(1, int(spans.max()) if spans.numel() else 1):
             longer = (spans.reshape(-1) > back).nonzero().squeeze(1)
