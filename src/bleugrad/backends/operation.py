@@ -144,7 +144,7 @@ class Operation:
 
         def run(*values: Any) -> Any:
             outputs = self.forward(False, values)[0]
-            return self._single(tuple(output.clone() if output._is_view() else output for output in outputs))
+            return self._single(tuple(output.contiguous() for output in outputs))
 
         def split(values: tuple[Any, ...]) -> tuple[Any, ...]:
             return values[: self.number], values[self.number : 2 * self.number], values[2 * self.number :]
