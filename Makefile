@@ -14,7 +14,7 @@ export PIP_BUILD_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test reproduce lint format types docs package clean distclean
+.PHONY: help setup test faults reproduce lint format types docs package clean distclean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -31,6 +31,9 @@ $(STAMP): pyproject.toml constraints.txt
 
 test: $(STAMP)  ## run the tests and the docstring examples (PYTEST_ARGS="-m 'not slow'" and the like)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 $(PYTEST_ARGS)
+
+faults: $(STAMP)  ## fault injection: 30,000 calls, 10,000 enumerated cases, 60 kills, 250 damaged files (at most about 40 minutes)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults
 
 reproduce: $(STAMP)  ## rerun the README's example, the toy study and the paper's protocol on a built-in corpus, into runs/
 	$(BIN)/python examples/first_loss.py

@@ -1,13 +1,13 @@
-"""Estimators of the gradient of expected BLEU: variance, cost and bias, and what a reward costs.
+"""Compares estimators of the gradient of expected BLEU: variance, cost, bias, and speed of rewards.
 
-    python benchmarks/estimators.py                             # measure, print and draw, a few minutes
-    python benchmarks/estimators.py --output results/estimators # keep numbers, table and figures
-    python benchmarks/estimators.py --redraw results/estimators # table and figures again from the kept numbers
+    python benchmarks/estimators.py                             # measure and print, a few minutes
+    python benchmarks/estimators.py --output results/estimators # also save numbers, table and figures
+    python benchmarks/estimators.py --redraw results/estimators # redraw table and figures from saved numbers
 
-Rows are independent and random; the logit of each reference token is set so that its probability is the x axis, or
-left as drawn ("untrained"). All gradients are those of the mean of 1 - E[BLEU] over the batch, in the logits. The truth
-is the mean of many unbiased gradients (UnbiasedBLEULoss), its squared length estimated from products of different
-blocks of them, which no noise inflates; standard errors are by the jackknife over the blocks.
+Rows are independent and random. The logit of each reference token is set so that it has the probability on the x axis,
+or is not changed ("untrained"). All gradients are those of the mean of 1 - E[BLEU] over the batch, with respect to the
+logits. The true gradient is the mean of many unbiased gradients (UnbiasedBLEULoss). Its squared length is estimated
+from products of different blocks, which are not inflated by noise. Standard errors use a jackknife over blocks.
 """
 
 import argparse
@@ -38,7 +38,7 @@ class Settings:
     probabilities: tuple[float | None, ...] = (None, 0.1, 0.3, 0.5, 0.8, 0.95)
     calls: int = 100
     truth_blocks: int = 20
-    truth_calls: int = 3  # a block
+    truth_calls: int = 3  # per block
     truth_samples: int = 32
     timing_rounds: int = 20
     large: tuple[int, int, int] = (16, 30, 32000)  # B, T, V of the comparison with cross-entropy
@@ -48,22 +48,22 @@ class Settings:
 
 
 ESTIMATORS: dict[str, Callable[..., torch.nn.Module]] = {
-    "REINFORCE, no baseline": partial(bleugrad.ReinforceLoss, 1, "none"),
-    "REINFORCE, greedy": partial(bleugrad.ReinforceLoss, 1, "greedy"),
-    "REINFORCE, leave-one-out": partial(bleugrad.ReinforceLoss, 8, "leave-one-out"),
-    "minimum risk, alpha 0.005": partial(bleugrad.MinimumRiskLoss, 8, 0.005),
-    "minimum risk, alpha 1": partial(bleugrad.MinimumRiskLoss, 8, 1.0),
-    "unbiased, 1 sample": partial(bleugrad.UnbiasedBLEULoss, 1),
-    "unbiased, 8 samples": partial(bleugrad.UnbiasedBLEULoss, 8),
+    "REINFORCE, no baseline": partial(bleugrad.ReinforceLoss, baseline="none"),
+    "REINFORCE, greedy": partial(bleugrad.ReinforceLoss, baseline="greedy"),
+    "REINFORCE, leave-one-out": partial(bleugrad.ReinforceLoss, samples=8, baseline="leave-one-out"),
+    "minimum risk, alpha 0.005": partial(bleugrad.MinimumRiskLoss, samples=8, alpha=0.005),
+    "minimum risk, alpha 1": partial(bleugrad.MinimumRiskLoss, samples=8, alpha=1.0),
+    "unbiased, 1 sample": partial(bleugrad.UnbiasedBLEULoss, samples=1),
+    "unbiased, 8 samples": partial(bleugrad.UnbiasedBLEULoss, samples=8),
 }
 SURROGATES: dict[str, Callable[..., torch.nn.Module]] = {
-    "exact surrogate": partial(bleugrad.ExpectedBLEULoss, "exact", level="sentence"),
-    "bound": partial(bleugrad.ExpectedBLEULoss, "bound", level="sentence"),
+    "exact surrogate": partial(bleugrad.ExpectedBLEULoss, level="sentence"),
+    "bound": partial(bleugrad.ExpectedBLEULoss, method="bound", level="sentence"),
 }
 
 
 def draw_rows(settings: Settings, steps: int, vocabulary: int, probability: float | None) -> tuple[Tensor, Tensor]:
-    """Logits (B, T, V) from N(0, 1) and labels (B, T), the labels' probabilities set where one is given."""
+    """Logits (B, T, V) from N(0, 1) and labels (B, T); sets the probability of the labels if one is given."""
     generator = torch.Generator().manual_seed(settings.seed)
     logits = torch.randn(settings.sentences, steps, vocabulary, generator=generator)
     labels = torch.randint(vocabulary, (settings.sentences, steps), generator=generator)
@@ -81,26 +81,26 @@ def gradient(loss: Callable[[Tensor, Tensor], Tensor], logits: Tensor, labels: T
 
 
 def products_of(rows: Tensor, others: Tensor) -> Tensor:
-    """rows @ others.t() summed in double precision, a piece of the columns at a time."""
+    """rows @ others.t(), summed in double precision, in chunks of columns."""
     pieces = zip(rows.split(2**16, 1), others.split(2**16, 1), strict=True)
     return sum(a.double() @ b.double().t() for a, b in pieces)
 
 
 class Blocks:
-    """The means of blocks of independent gradients."""
+    """Means of blocks of independent gradients."""
 
     def __init__(self, draw: Callable[[], Tensor], blocks: int, calls: int) -> None:
         self.means = torch.stack([sum(draw() for _ in range(calls)) / calls for _ in range(blocks)])
         self.gram = products_of(self.means, self.means)
 
     def squared_length(self, keep: list[int]) -> float:
-        """Of their expectation: the mean product of two different blocks, which their noise does not inflate."""
+        """Squared length of the expectation: the mean product of two different blocks, which noise does not inflate."""
         gram = self.gram[keep][:, keep]
         return float((gram.sum() - gram.trace()) / (len(keep) * (len(keep) - 1)))
 
 
 def with_error(statistic: Callable[[list[int]], float], blocks: int) -> tuple[float, float]:
-    """A statistic of all blocks, and its standard error by leaving out one at a time (jackknife)."""
+    """A statistic of all blocks, and its standard error by the jackknife."""
     whole = statistic(list(range(blocks)))
     parts = [statistic([i for i in range(blocks) if i != left_out]) for left_out in range(blocks)]
     return whole, math.sqrt((blocks - 1) / blocks * sum((part - whole) ** 2 for part in parts))
@@ -111,7 +111,7 @@ def root(squared: float) -> float:
 
 
 def compare(found: Blocks | Tensor, truth: Blocks) -> dict[str, float]:
-    """Cosine and ratio of lengths of a gradient, or of the mean of an estimator, to the truth, with standard errors."""
+    """Cosine and relative length of a gradient, or of the mean of an estimator, with standard errors."""
     if isinstance(found, Tensor):
         exact = found.double().norm().item()
         products = products_of(found[None], truth.means).expand(len(truth.means), -1)
@@ -134,7 +134,7 @@ def compare(found: Blocks | Tensor, truth: Blocks) -> dict[str, float]:
 
 
 def spread(draw: Callable[[], Tensor], calls: int) -> dict[str, float]:
-    """The variance of a gradient, summed over coordinates, from differences of pairs, and its standard error."""
+    """Variance of a gradient, summed over coordinates, from differences of pairs, with its standard error."""
     pairs = [0.5 * (draw() - draw()).double().square().sum().item() for _ in range(calls // 2)]
     variances = torch.tensor(pairs, dtype=torch.float64)
     return {"variance": variances.mean().item(), "variance_error": (variances.std() / math.sqrt(len(pairs))).item()}
@@ -142,7 +142,7 @@ def spread(draw: Callable[[], Tensor], calls: int) -> dict[str, float]:
 
 def measure(settings: Settings, steps: int, vocabulary: int, probability: float | None) -> dict:
     logits, labels = draw_rows(settings, steps, vocabulary, probability)
-    many = bleugrad.UnbiasedBLEULoss(settings.truth_samples, generator=settings.seed + 1)
+    many = bleugrad.UnbiasedBLEULoss(samples=settings.truth_samples, generator=settings.seed + 1)
     truth = Blocks(partial(gradient, many, logits, labels), settings.truth_blocks, settings.truth_calls)
     squared, squared_error = with_error(truth.squared_length, settings.truth_blocks)
     losses = {name: build(generator=settings.seed + 2) for name, build in ESTIMATORS.items()}
@@ -173,7 +173,7 @@ def measure(settings: Settings, steps: int, vocabulary: int, probability: float 
 
 
 def reward_throughput(settings: Settings) -> dict[str, float]:
-    """Sentences a second over several batches: bleugrad.bleu on ids, sacreBLEU in a loop over the same as text."""
+    """Sentences per second over several batches: bleugrad.bleu on ids, and a loop over sacreBLEU on the same text."""
     generator = torch.Generator().manual_seed(settings.seed)
     shape = (settings.reward_batches, settings.reward_batch, settings.reward_length)
     references = torch.randint(1000, shape, generator=generator)
@@ -184,7 +184,7 @@ def reward_throughput(settings: Settings) -> dict[str, float]:
     times = best_times(
         {
             "bleugrad.bleu": lambda: [
-                bleugrad.bleu(x, y, smoothing=1.0) for x, y in zip(hypotheses, references, strict=True)
+                bleugrad.bleu(x, y, level="sentence") for x, y in zip(hypotheses, references, strict=True)
             ],
             "sacrebleu.sentence_bleu": lambda: [sacrebleu.sentence_bleu(h, [r]) for h, r in pairs],
             "sacrebleu.sentence_bleu, tokenize='none'": lambda: [
@@ -197,7 +197,7 @@ def reward_throughput(settings: Settings) -> dict[str, float]:
 
 
 def large_vocabulary(settings: Settings) -> dict[str, float]:
-    """Milliseconds of forward and backward pass with a large vocabulary, cross-entropy's among them."""
+    """Milliseconds of forward and backward pass with a large vocabulary, for all losses and cross-entropy."""
     batch, steps, vocabulary = settings.large
     generator = torch.Generator().manual_seed(settings.seed)
     logits = torch.randn(batch, steps, vocabulary, generator=generator)
@@ -228,7 +228,7 @@ def run(settings: Settings) -> dict:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, help="folder for results.json, table.txt, summary.md and the figures")
-    parser.add_argument("--redraw", type=Path, help="folder with results.json: measure nothing")
+    parser.add_argument("--redraw", type=Path, help="folder with results.json; redraw it without new measurements")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     folder = arguments.redraw or arguments.output

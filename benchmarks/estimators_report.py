@@ -1,4 +1,4 @@
-"""What people read of the measurements of estimators: table, summary and figures."""
+"""Report of the estimator measurements: table, summary and figures."""
 
 from functools import partial
 from pathlib import Path
@@ -6,10 +6,10 @@ from pathlib import Path
 YARDSTICK = "REINFORCE, leave-one-out"
 UNSAMPLED = ("exact surrogate", "bound")
 LARGEST_ERROR = 0.1
-"""Above this standard error of a cosine the table does not show it."""
+"""The table omits cosines with a larger standard error."""
 
 
-def times_less(yardstick: float, variance: float, digits: int = 3) -> str:
+def reduction(yardstick: float, variance: float, digits: int = 3) -> str:
     return f"{yardstick / variance:.{digits}g}" if variance > 0 else "-"
 
 
@@ -18,7 +18,7 @@ def level(probability: float | None) -> str:
 
 
 def table(results: dict) -> str:
-    """What people read."""
+    """The full table as text."""
     lines = []
     for case in results["cases"]:
         squared, error = case["truth_squared_length"], case["truth_squared_length_error"]
@@ -27,13 +27,13 @@ def table(results: dict) -> str:
             f"E[BLEU] = {case['expected_bleu']:.4f}, |true gradient|^2 = {squared:.2e} ± {error:.1e}"
         )
         lines.append(f"  {'':28}{'ms':>8}{'variance':>11}{'':>10}{'variance':>11}{'':>10}{'cosine':>13}{'length':>18}")
-        lines.append(f"  {'':28}{'a call':>8}{'a sample':>11}{'x less':>10}{'a ms':>11}{'x less':>10}")
+        lines.append(f"  {'':28}{'per call':>8}{'per sample':>11}{'reduction':>10}{'per ms':>11}{'reduction':>10}")
         yardstick = case["rows"][YARDSTICK]
         for name, row in case["rows"].items():
             line = f"  {name:28}{row['milliseconds']:8.2f}"
             for key in ("per_sample", "per_millisecond"):
                 if key in row:
-                    line += f"{row[key]:11.3g}{times_less(yardstick[key], row[key]):>10}"
+                    line += f"{row[key]:11.3g}{reduction(yardstick[key], row[key]):>10}"
                 else:
                     line += " " * 21
             if "cosine" in row:
@@ -41,17 +41,19 @@ def table(results: dict) -> str:
                     line += f"{row['cosine']:10.4f} ± {row['cosine_error']:.4f}"
                     line += f"{row['norm_ratio']:10.3f} ± {row['norm_ratio_error']:.3f}"
                 else:
-                    line += f"{'lost in its noise':>30}"
+                    line += f"{'too noisy':>30}"
             lines.append(line.rstrip())
         lines.append("")
     lines.append(
-        "Variances are over |true gradient|^2: sum over coordinates, of a batch, times samples or milliseconds."
+        "Variance: sum over coordinates for a batch, divided by |true gradient|^2, times samples or milliseconds."
     )
-    lines.append(f"'x less' is against {YARDSTICK}. Cosine and length are to the true gradient.")
+    lines.append(
+        f"Reduction: variance of {YARDSTICK} divided by this variance. Cosine, length: relative to the true gradient."
+    )
     lines.append("")
     large = results["large_vocabulary_milliseconds"]
     batch, steps, vocabulary = results["settings"]["large"]
-    lines.append(f"B = {batch}, T = {steps}, V = {vocabulary}: forward and backward, ms, and over cross-entropy's")
+    lines.append(f"B = {batch}, T = {steps}, V = {vocabulary}: forward and backward, ms, and relative to cross-entropy")
     for name, milliseconds in large.items():
         lines.append(f"  {name:28}{milliseconds:8.1f}{milliseconds / large['cross-entropy']:8.2f}")
     lines.append("")
@@ -63,10 +65,10 @@ def table(results: dict) -> str:
 
 
 def summary(results: dict) -> str:
-    """The table of the documentation page: one line a case."""
+    """The table of the documentation page: one row per case."""
     lines = [
-        "| T | V | p(reference token) | leave-one-out | greedy | unbiased | times less | a ms, times less |"
-        " exact: cosine, length | bound: cosine, length |",
+        "| T | V | p(reference token) | leave-one-out, variance | greedy, variance | unbiased, variance |"
+        " reduction per sample | reduction per ms | exact: cosine, length | bound: cosine, length |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for case in results["cases"]:
@@ -81,8 +83,8 @@ def summary(results: dict) -> str:
             f"{loo['per_sample']:.2g}",
             f"{greedy['per_sample']:.2g}",
             f"{one['per_sample']:.2g}",
-            times_less(loo["per_sample"], one["per_sample"], 2),
-            times_less(loo["per_millisecond"], eight["per_millisecond"], 2),
+            reduction(loo["per_sample"], one["per_sample"], 2),
+            reduction(loo["per_millisecond"], eight["per_millisecond"], 2),
             *(f"{rows[name]['cosine']:.4f}, {rows[name]['norm_ratio']:.2f}" for name in UNSAMPLED),
         ]
         lines.append("| " + " | ".join(plain(cell) for cell in cells) + " |")
@@ -90,7 +92,7 @@ def summary(results: dict) -> str:
 
 
 def plain(number: str) -> str:
-    """1.2e+03 as 1,200."""
+    """Writes 1.2e+03 as 1,200."""
     return f"{float(number):,.0f}" if "e+" in number else number
 
 
@@ -110,9 +112,9 @@ CASE_STYLES = (("blue", "o", "-"), ("green", "s", "--"), ("orange", "D", "-"), (
 def draw(results: dict, folder: Path) -> None:
     from bleugrad.reports.style import save_figure
 
-    save_figure(folder, "variance", 6.4, partial(draw_variance, results, "per_sample", "variance a sample"))
+    save_figure(folder, "variance", 6.4, partial(draw_variance, results, "per_sample", "variance per sample"))
     save_figure(
-        folder, "variance-per-millisecond", 6.4, partial(draw_variance, results, "per_millisecond", "variance a ms")
+        folder, "variance-per-millisecond", 6.4, partial(draw_variance, results, "per_millisecond", "variance per ms")
     )
     save_figure(folder, "bias", 6.2, partial(draw_bias, results))
 
@@ -127,7 +129,7 @@ def by_shape(results: dict) -> dict[tuple[int, int], list[dict]]:
 def draw_variance(results: dict, key: str, label: str, figure, palette) -> None:
     axes = figure.subplots(2, 2, sharex=True, sharey=True)
     unbiased = [case["rows"][name][key] for case in results["cases"] for name in STYLES if name not in BIASED]
-    limits = (min(unbiased) / 3, max(unbiased) * 3)  # a vanishing gradient has little variance too
+    limits = (min(unbiased) / 3, max(unbiased) * 3)  # a vanishing gradient has a small variance too
     for axis, ((steps, vocabulary), cases) in zip(axes.flat, by_shape(results).items(), strict=True):
         levels = [level(case["probability"]) for case in cases]
         for name, (color, marker, line) in STYLES.items():
@@ -149,7 +151,7 @@ def draw_variance(results: dict, key: str, label: str, figure, palette) -> None:
     for axis in axes[1]:
         axis.set_xlabel("p(reference token)", fontsize=9)
     for axis in axes[:, 0]:
-        axis.set_ylabel(f"{label},\nover |true gradient|²", fontsize=9)
+        axis.set_ylabel(f"{label},\nrelative to |true gradient|²", fontsize=9)
     handles, names = axes.flat[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=2, fontsize=8)
 
@@ -174,7 +176,7 @@ def draw_bias(results: dict, figure, palette) -> None:
                 )
         lower.set_xticks(range(len(levels)), levels)
     upper.set_ylabel("cosine to the true gradient")
-    lower.set_ylabel("length over the true one")
+    lower.set_ylabel("length / length of true gradient")
     lower.set_xlabel("probability of a reference token")
     handles, names = upper.get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=2, fontsize=8)

@@ -28,7 +28,7 @@ def train_reinforce(task: Task, model: GPT2LMHeadModel, course: Course, rate: fl
     """Samples of the model itself, rewarded by BLEU, the mean of a sentence's other samples as baseline."""
     settings, tokenizer = task.settings, task.tokenizer
     end = tokenizer.eos_token_id
-    loss = bleugrad.ReinforceLoss(settings.samples, baseline="leave-one-out", eos_id=end)
+    loss = bleugrad.ReinforceLoss(samples=settings.samples, baseline="leave-one-out", eos_id=end)
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.0)
     for indices in task.batches(settings.batch // settings.samples, seed=1):
         prompts = [f"{task.pairs[index][0]} =" for index in indices]

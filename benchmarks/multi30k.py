@@ -1,4 +1,4 @@
-"""The multi30k preset for benchmarks: its settings, encoded text and a new model."""
+"""The multi30k preset for benchmarks: settings, encoded text and an untrained model."""
 
 import argparse
 import time
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
+from bleugrad.configuration.loading import layered
 from bleugrad.data.batches import Batch, BatchPlan
 from bleugrad.data.encoding import build_vocabularies, encode_split
 from bleugrad.data.preparation import prepare
@@ -14,12 +15,12 @@ from bleugrad.errors import FailureError
 from bleugrad.models.attention_lstm import AttentionLSTM
 from bleugrad.training.config import ObjectiveConfig, TrainConfig
 from bleugrad.training.objectives import build_objective
-from bleugrad.training.presets import configured, preset
+from bleugrad.training.presets import preset
 
 
 @dataclass(frozen=True)
 class Setting:
-    """The preset, with the built-in corpus in the place of Multi30k where that is absent."""
+    """The preset; uses the built-in corpus if Multi30k is missing."""
 
     config: TrainConfig
     train: BatchPlan
@@ -29,17 +30,18 @@ class Setting:
 
 
 def add_data_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data", default="", help="folder that holds multi30k (default $BLEUGRAD_DATA or the cache)")
+    parser.add_argument("--data", default="", help="folder with multi30k (default: $BLEUGRAD_DATA or the cache)")
 
 
 def load(directory: str) -> Setting:
     given = {"data": {"directory": directory}}
-    config, note = configured(preset("multi30k"), None, given), "Multi30k"
+    config, note = layered(TrainConfig, preset("multi30k"), None, given), "Multi30k"
     try:
         corpus = prepare(config.data)
     except FailureError as error:
-        config = configured(preset("multi30k"), None, {"data": {"corpus": "builtin", "builtin_test": 1000}})
-        corpus, note = prepare(config.data), "the built-in corpus, not Multi30k: its vocabulary is far smaller"
+        small = {"data": {"corpus": "builtin", "builtin_test": 1000}}
+        config = layered(TrainConfig, preset("multi30k"), None, small)
+        corpus, note = prepare(config.data), "the built-in corpus instead of Multi30k; its vocabulary is much smaller"
         print(f"{error}\nmeasuring on {note}")
     source, target = build_vocabularies(corpus, config.data)
     plans = [BatchPlan(encode_split(split, source, target), size=64) for split in (corpus.train, corpus.test)]
@@ -48,7 +50,7 @@ def load(directory: str) -> Setting:
 
 
 def step(setting: Setting, objective: ObjectiveConfig, optimizer: torch.optim.Optimizer) -> Callable[[Batch], float]:
-    """A step as the trainer takes it: forward, backward, clipping, Adam."""
+    """One training step as in the trainer: forward, backward, clipping, Adam."""
     loss_of = build_objective(setting.model, objective)
     parameters = list(setting.model.parameters())
 
@@ -64,7 +66,7 @@ def step(setting: Setting, objective: ObjectiveConfig, optimizer: torch.optim.Op
 
 
 def train_shortly(setting: Setting, steps: int, learning_rate: float = 2e-3) -> float:
-    """Cross-entropy for some steps, so that translations end where sentences do; returns the last losses' mean."""
+    """Trains with cross-entropy until translations have realistic lengths; returns the mean of the last losses."""
     optimizer = torch.optim.Adam(setting.model.parameters(), learning_rate, fused=True)
     run = step(setting, ObjectiveConfig(name="ce"), optimizer)
     setting.model.train()

@@ -1,15 +1,15 @@
-"""Beam search over the Multi30k test set: many sentences at once, one at a time, and Hugging Face's ``generate``.
+"""Times beam search on the Multi30k test set: in batches, one sentence at a time, and Hugging Face's ``generate``.
 
     python benchmarks/search.py --data ../shared/data
     python benchmarks/search.py --output results/search
 
-1. The model of the multi30k preset, trained for some hundred steps so that its translations end where sentences do,
-   translates the test set with a beam of 5: in batches of sentences of like length, and one sentence at a time. Both
-   give the same translations; how many differ, by rounding, is printed.
-2. The same model against a Marian transformer with about as many parameters, at random weights. Neither may end before
-   or after the mean length of the batch's references, so that both take the same number of steps.
+1. The model of the multi30k preset is trained for a few hundred steps, so that translations have realistic lengths. It
+   translates the test set with a beam of 5, in batches of similar length and one sentence at a time. Both give the same
+   translations; the benchmark prints how many differ because of rounding.
+2. The same model is compared with a Marian transformer of about the same number of parameters and random weights. Both
+   must stop at the mean reference length of the batch, so that both take the same number of steps.
 
-Each batch is translated by all candidates in turn, and the best of several rounds counts.
+All candidates translate each batch in turn; the best of several rounds counts.
 """
 
 import argparse
@@ -26,8 +26,8 @@ from multi30k import Setting, add_data_option, load, train_shortly
 from timing import machine
 
 from bleugrad.data.batches import Batch
-from bleugrad.models.search import Hypothesis, beam
-from bleugrad.models.specials import BOS, EOS, PAD
+from bleugrad.models.search.strategies import Hypothesis, beam
+from bleugrad.special_ids import BOS, EOS, PAD
 
 WIDTH = 5
 
@@ -42,7 +42,7 @@ def translate_alone(setting: Setting, batch: Batch) -> list[Hypothesis]:
 
 
 def measure_batching(setting: Setting, batches: list[Batch], threads: int, rounds: int) -> dict[str, object]:
-    """Seconds of both ways over all batches, and the number of translations that differ."""
+    """Seconds of both methods over all batches, and the number of translations that differ."""
     torch.set_num_threads(threads)
     seconds = {"batches": 0.0, "one at a time": 0.0}
     different = tokens = 0
@@ -78,7 +78,7 @@ def rounded(seconds: dict[str, float]) -> dict[str, float]:
 
 
 def marian(setting: Setting) -> torch.nn.Module:
-    """A transformer about as large: width of the model's, three layers each way, one table of embeddings."""
+    """A transformer of similar size: the same width, three encoder and decoder layers, shared embeddings."""
     from transformers import MarianConfig, MarianMTModel
 
     width = setting.config.model.hidden
@@ -113,7 +113,7 @@ def translate_fixed(setting: Setting, batch: Batch) -> object:
 def measure_generate(
     setting: Setting, other: torch.nn.Module, batches: list[Batch], threads: int, rounds: int
 ) -> dict[str, object]:
-    """Seconds of both models over all batches, at fixed lengths."""
+    """Seconds of both models over all batches at fixed lengths."""
     torch.set_num_threads(threads)
 
     def generate(_: Setting, batch: Batch) -> object:
@@ -127,7 +127,7 @@ def measure_generate(
     for batch in batches:
         found, best = timed({"bleugrad": translate_fixed, "generate": generate}, setting, batch, rounds)
         if {len(one[0].tokens) + 2 for one in found["bleugrad"]} != {found["generate"].shape[1]}:
-            raise RuntimeError("the two models took different numbers of steps")
+            raise RuntimeError("the two models must take the same number of steps")
         for name, value in best.items():
             seconds[name] += value
     row = {"threads": threads, "sentences": sum(len(batch) for batch in batches), "seconds": rounded(seconds)}
@@ -141,7 +141,7 @@ def parameters(model: torch.nn.Module) -> int:
 
 def summary(record: dict) -> str:
     lines = [
-        "| compared | threads | batches, s | other, s | times faster |",
+        "| compared with | threads | time in batches, s | time of the other, s | speed-up |",
         "|---|---|---|---|---|",
     ]
     for kind, other in (("batching", "one at a time"), ("generate", "generate")):
@@ -151,19 +151,20 @@ def summary(record: dict) -> str:
             lines.append(f"| {' | '.join(cells)} |")
     described = ", ".join(f"{key} {value}" for key, value in record["machine"].items())
     counts = "; ".join(
-        f"{row['different']} of {row['sentences']} translations differ between batches and one at a time with "
-        f"{row['threads']} thread(s), by rounding, mean length {row['mean_length']}"
+        f"with {row['threads']} thread(s), {row['different']} of {row['sentences']} translations differ because of "
+        f"rounding (mean length {row['mean_length']})"
         for row in record["batching"]
     )
     return "\n".join(
         [
             *lines,
             "",
-            f"Beam of {WIDTH} over {record['corpus']}, {record['batch']} sentences a batch. {counts}. `generate` runs "
-            f"a Marian transformer of {record['marian_parameters'] / 1e6:.1f} million parameters at random weights, "
-            f"against this model's {record['parameters'] / 1e6:.1f} million, both at a fixed length.",
+            f"Beam of {WIDTH} on {record['corpus']}, {record['batch']} sentences per batch. Batches compared with one "
+            f"sentence at a time: {counts}. `generate` runs a Marian transformer with "
+            f"{record['marian_parameters'] / 1e6:.1f} million parameters and random weights; this model has "
+            f"{record['parameters'] / 1e6:.1f} million. Both run at a fixed length.",
             "",
-            f"Measured on {described}; best of {record['rounds']} rounds of each batch, candidates in turn.",
+            f"Measured on {described}. Best of {record['rounds']} rounds per batch; candidates take turns.",
             "",
         ]
     )
@@ -172,11 +173,15 @@ def summary(record: dict) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_data_option(parser)
-    parser.add_argument("--sentences", type=int, default=1000, help="of the test set (default 1000)")
-    parser.add_argument("--batch", type=int, default=128, help="sentences a batch (default 128)")
-    parser.add_argument("--train-steps", type=int, default=400, help="of cross-entropy before (default 400)")
-    parser.add_argument("--rounds", type=int, default=2, help="turns of each candidate on each batch (default 2)")
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="measure with each (default 1 2)")
+    parser.add_argument("--sentences", type=int, default=1000, help="number of test sentences (default 1000)")
+    parser.add_argument("--batch", type=int, default=128, help="sentences per batch (default 128)")
+    parser.add_argument(
+        "--train-steps", type=int, default=400, help="steps of cross-entropy before the measurement (default 400)"
+    )
+    parser.add_argument("--rounds", type=int, default=2, help="rounds per batch (default 2)")
+    parser.add_argument(
+        "--threads", type=int, nargs="+", default=[1, 2], help="numbers of threads to measure (default 1 2)"
+    )
     parser.add_argument("--output", type=Path, help="directory for search.json and summary.md")
     arguments = parser.parse_args()
 

@@ -1,13 +1,13 @@
-"""How far subword BLEU is from word BLEU, on the distributions of real subword models.
+"""Measures the difference between subword BLEU and word BLEU on the distributions of real subword models.
 
     python benchmarks/subwords.py --data DIR                     # train, measure, print: half an hour on one core
     python benchmarks/subwords.py --data DIR --output results/subwords
-    python benchmarks/subwords.py --redraw results/subwords      # table and figure again from the kept numbers
+    python benchmarks/subwords.py --redraw results/subwords      # redraw table and figure from saved numbers
 
-Small translation models, English to German, are trained by teacher forcing with cross-entropy, one for each size of a
-BPE vocabulary, and kept at several steps. On held-out sentences each checkpoint gives: expected BLEU in tokens and in
-words of its teacher-forced rows, at the length of the reference; the true expected word BLEU of the same rows, from
-samples; and the word BLEU of its greedy output, by sacreBLEU. DIR (or $BLEUGRAD_DATA) holds ``tatoeba``.
+One small English-German translation model per BPE vocabulary size is trained with cross-entropy and teacher forcing,
+and saved at several steps. For each checkpoint and held-out sentences it measures expected BLEU of the teacher-forced
+rows in tokens and in words, at the length of the reference; the true expected word BLEU of the same rows, from samples;
+and the word BLEU of greedy output, by sacreBLEU. DIR (or $BLEUGRAD_DATA) holds ``tatoeba``.
 """
 
 import argparse
@@ -46,15 +46,15 @@ class Settings:
     vocabularies: tuple[int, ...] = (500, 2000, 8000)
     checkpoints: tuple[int, ...] = (250, 500, 1000, 2000)
     batch: int = 64
-    longest: int = 40  # tokens of a training sentence
+    longest: int = 40  # tokens per training sentence
     width: int = 128
     layers: int = 2
     heads: int = 4
     dropout: float = 0.0
     learning_rate: float = 2e-3
     warmup: int = 200
-    sentences: int = 500  # held out
-    samples: int = 64  # of each sentence, for the true expectation
+    sentences: int = 500  # held-out sentences
+    samples: int = 64  # per sentence, for the true expectation
 
 
 def read_lines(data: Path, settings: Settings, part: str, language: str) -> list[str]:
@@ -127,7 +127,7 @@ def batches(pairs: list[tuple[list[int], list[int]]], settings: Settings, genera
 
 
 def train(model: Translator, pairs: list[tuple[list[int], list[int]]], settings: Settings):
-    """Yields the steps that are checkpoints."""
+    """Trains, and yields each checkpoint step."""
     optimizer = torch.optim.Adam(model.parameters(), lr=settings.learning_rate, betas=(0.9, 0.98))
 
     def rate(step: int) -> float:
@@ -166,13 +166,13 @@ def greedy(model: Translator, source: Tensor, limit: int) -> list[list[int]]:
 
 @torch.no_grad()
 def sampled_word_bleu(rows: Tensor, references: list[list[int]], mask: Tensor, starts: Tensor, count: int) -> Tensor:
-    """The mean word BLEU of ``count`` sequences drawn from each sentence's rows: (B,)."""
+    """Mean word BLEU of ``count`` sequences sampled from the rows of each sentence: (B,)."""
     total = torch.zeros(len(references), dtype=torch.float64)
     probs = rows.softmax(-1)
     for _ in range(count):
         drawn = torch.multinomial(probs.flatten(0, 1), 1).view_as(mask)
         drawn = drawn.masked_fill(~mask, -100)
-        total += bleugrad.bleu(drawn, references, word_start=starts, smoothing=SMOOTHING).value
+        total += bleugrad.bleu(drawn, references, word_start=starts, smoothing=SMOOTHING, level="sentence").value
     return total / count
 
 
@@ -182,7 +182,7 @@ def word_numbers(texts: list[str], numbers: dict[str, int]) -> list[list[int]]:
 
 @torch.no_grad()
 def measure(model: Translator, settings: Settings, tokenizer: Tokenizer, source: list[list[int]], texts: list[str]):
-    """Everything about one checkpoint: numbers of the corpus, and of each sentence."""
+    """All scores of one checkpoint, for the corpus and for each sentence."""
     references = encode(tokenizer, texts)
     starts = bleugrad.word_start_mask(tokenizer)
     weight = model.target.weight
@@ -195,8 +195,10 @@ def measure(model: Translator, settings: Settings, tokenizer: Tokenizer, source:
         begin = torch.full((len(target), 1), BEGIN)
         hidden = model(padded(source[chunk]), torch.cat([begin, target[:, :-1]], 1))
         options = {"mask": mask, "level": "sentence", "smoothing": SMOOTHING}
-        token = bleugrad.linear_expected_bleu(hidden, weight, references[chunk], **options)
-        word = bleugrad.linear_expected_bleu(hidden, weight, references[chunk], word_start=starts, **options)
+        token = bleugrad.expected_bleu(bleugrad.Projection(hidden, weight), references[chunk], **options)
+        word = bleugrad.expected_bleu(
+            bleugrad.Projection(hidden, weight), references[chunk], word_start=starts, **options
+        )
         sampled = sampled_word_bleu(hidden @ weight.T, references[chunk], mask, starts, settings.samples)
         for name, values in (("token", token.value), ("word", word.value), ("sampled", sampled)):
             sentence[name] += values.tolist()
@@ -208,22 +210,26 @@ def measure(model: Translator, settings: Settings, tokenizer: Tokenizer, source:
     hidden = torch.cat([nn.functional.pad(part, (0, 0, 0, width - part.shape[1])) for part in states])
     mask = torch.cat([nn.functional.pad(part, (0, width - part.shape[1])) for part in masks])
     options = {"mask": mask, "level": "corpus", "smoothing": 0.0}
-    expected_token = bleugrad.linear_expected_bleu(hidden, weight, references, **options).value.item()
-    expected_word = bleugrad.linear_expected_bleu(hidden, weight, references, word_start=starts, **options).value.item()
+    expected_token = bleugrad.expected_bleu(bleugrad.Projection(hidden, weight), references, **options).value.item()
+    expected_word = bleugrad.expected_bleu(
+        bleugrad.Projection(hidden, weight), references, word_start=starts, **options
+    ).value.item()
 
     decoded = list(itertools.chain(*(greedy(model, padded(source[i : i + 50]), 60) for i in range(0, len(source), 50))))
     outputs = tokenizer.decode_batch(decoded)
     again = encode(tokenizer, outputs)
     numbers: dict[str, int] = {}
     words, reference_words = word_numbers(outputs, numbers), word_numbers(texts, numbers)
-    sentence["greedy_word"] = bleugrad.bleu(words, reference_words, smoothing=SMOOTHING).value.tolist()
-    sentence["greedy_token"] = bleugrad.bleu(decoded, references, smoothing=SMOOTHING).value.tolist()
+    sentence["greedy_word"] = bleugrad.bleu(
+        words, reference_words, smoothing=SMOOTHING, level="sentence"
+    ).value.tolist()
+    sentence["greedy_token"] = bleugrad.bleu(decoded, references, smoothing=SMOOTHING, level="sentence").value.tolist()
     scorer = sacrebleu.BLEU(tokenize="none", smooth_method="none", force=True)
     return {
         "expected_token": expected_token,
         "expected_word": expected_word,
         "greedy_word": scorer.corpus_score(outputs, [texts]).score / 100,
-        "greedy_token": bleugrad.bleu(decoded, references, level="corpus").value.item(),
+        "greedy_token": bleugrad.bleu(decoded, references, smoothing=0).value.item(),
         "signature": str(scorer.get_signature()),
         "other_segmentation": float(np.mean([a != b for a, b in zip(decoded, again, strict=True)])),
         "sentences": {name: [round(value, 5) for value in values] for name, values in sentence.items()},
@@ -268,7 +274,7 @@ def run(settings: Settings, data: Path) -> dict:
 
 
 def write_results(results: dict, folder: Path) -> None:
-    """What was measured in results.json, and of each sentence in sentences.json."""
+    """Writes results.json, and the scores of each sentence to sentences.json."""
     cases = [{name: value for name, value in case.items() if name != "sentences"} for case in results["cases"]]
     (folder / "results.json").write_text(json.dumps(results | {"cases": cases}, indent=1) + "\n", encoding="utf-8")
     sentences = [case["sentences"] for case in results["cases"]]
@@ -287,17 +293,17 @@ def read_results(folder: Path) -> dict:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=os.environ.get("BLEUGRAD_DATA"), help="folder of the corpora")
+    parser.add_argument("--data", type=Path, default=os.environ.get("BLEUGRAD_DATA"), help="folder with the corpora")
     parser.add_argument("--output", type=Path, help="folder for results.json, table.txt and the figure")
-    parser.add_argument("--redraw", type=Path, help="folder with results.json: train and measure nothing")
-    parser.add_argument("--quick", action="store_true", help="a few steps, to see it run")
+    parser.add_argument("--redraw", type=Path, help="folder with results.json; redraw it without training")
+    parser.add_argument("--quick", action="store_true", help="run a few steps only, as a check")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     folder = arguments.redraw or arguments.output
     if arguments.redraw:
         results = read_results(folder)
     elif arguments.data is None:
-        parser.error("--data or $BLEUGRAD_DATA must name the folder that holds the corpora")
+        parser.error("no data folder: set --data or $BLEUGRAD_DATA to the folder with the corpora")
     else:
         settings = Settings()
         if arguments.quick:

@@ -1,4 +1,4 @@
-"""What people read of subword and word BLEU: statistics over checkpoints and sentences, table and figure."""
+"""Report on subword and word BLEU: statistics over checkpoints and sentences, table and figure."""
 
 import itertools
 from functools import partial
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def ranks(values: np.ndarray) -> np.ndarray:
-    """From 0, ties sharing their mean."""
+    """Ranks from 0; ties share their mean rank."""
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     return (np.cumsum(counts) - (counts + 1) / 2)[inverse]
 
@@ -22,7 +22,7 @@ def spearman(a: list[float], b: list[float]) -> float:
 
 
 def agreement(a: list[float], b: list[float]) -> tuple[float, float]:
-    """Kendall's tau-a, and the share of pairs the two put in opposite order."""
+    """Kendall's tau-a, and the fraction of pairs in opposite order."""
     left, right = np.asarray(a), np.asarray(b)
     upper = np.triu_indices(len(left), 1)
     signs = (np.sign(left[:, None] - left) * np.sign(right[:, None] - right))[upper]
@@ -30,7 +30,7 @@ def agreement(a: list[float], b: list[float]) -> tuple[float, float]:
 
 
 def reversed_pairs(cases: list[dict], token: str, word: str) -> dict[str, float]:
-    """Two checkpoints on one sentence: how often tokens put them in the opposite order of words."""
+    """How often token BLEU ranks two checkpoints on one sentence in the opposite order of word BLEU."""
     result = {}
     for kind, same in (("same vocabulary", True), ("different vocabularies", False)):
         opposite = decided = 0
@@ -73,7 +73,7 @@ def summarise(cases: list[dict]) -> dict:
 
 def table(results: dict) -> str:
     lines = [
-        "Corpus BLEU of held-out sentences (x 100, no smoothing), greedy word BLEU by sacreBLEU",
+        "Corpus BLEU of held-out sentences (x 100, no smoothing); greedy word BLEU is computed by sacreBLEU",
         f"  {'BPE':>5}{'tokens/word':>13}{'step':>7}{'expected, tokens':>18}{'expected, words':>17}"
         f"{'greedy, tokens':>16}{'greedy, words':>15}",
     ]
@@ -85,8 +85,8 @@ def table(results: dict) -> str:
         )
     lines += [
         "",
-        "Sentences (smoothing 1): distance to the true expected word BLEU (sampled), and correlation over sentences",
-        f"  {'BPE':>5}{'step':>7}  {'in':7}{'bias':>9}{'mean gap':>10}{'r, sampled':>12}{'rho, sampled':>14}"
+        "Sentence BLEU (smoothing 1): error against true expected word BLEU (sampled), and correlation over sentences",
+        f"  {'BPE':>5}{'step':>7}  {'units':7}{'bias':>9}{'mean gap':>10}{'r, sampled':>12}{'rho, sampled':>14}"
         f"{'r, greedy':>11}{'rho, greedy':>13}",
     ]
     for case in results["cases"]:
@@ -98,10 +98,13 @@ def table(results: dict) -> str:
             )
     summary = results["summary"]
     count = len(results["cases"])
-    lines += ["", f"All {count} checkpoints ranked, against greedy word BLEU: Kendall's tau, pairs in opposite order"]
+    lines += [
+        "",
+        f"Ranking of all {count} checkpoints against greedy word BLEU: Kendall's tau, pairs in opposite order",
+    ]
     for name, row in summary["ranking_of_checkpoints"].items():
         lines.append(f"  {name.replace('_', ', '):18}{row['tau']:7.3f}{100 * row['opposite']:8.1f} %")
-    lines += ["", "Two checkpoints on one sentence: tokens order them opposite to words"]
+    lines += ["", "Two checkpoints on one sentence: how often the two scores rank them in opposite order"]
     for label, key in (
         ("greedy outputs: token BLEU, word BLEU", "opposite_order_greedy"),
         ("expected: token BLEU, true word BLEU", "opposite_order_expected"),
@@ -112,7 +115,7 @@ def table(results: dict) -> str:
     other = ", ".join(f"{100 * case['other_segmentation']:.1f}" for case in results["cases"])
     lines += [
         "",
-        f"Greedy outputs not in the tokenizer's own segmentation, % by row: {other}",
+        f"Greedy outputs that differ from the tokenizer's segmentation, % per row: {other}",
         f"sacreBLEU {results['cases'][0]['signature']}",
     ]
     return "\n".join(lines) + "\n"
@@ -136,16 +139,14 @@ def draw_checkpoints(results: dict, figure, palette) -> None:
                 ms=5,
                 label=f"{name}s, BPE {size}",
             )
-    upper.set(xlabel="expected BLEU of the corpus", ylabel="greedy word BLEU")
+    upper.set(xlabel="expected corpus BLEU", ylabel="greedy word BLEU")
     upper.legend(ncols=1)
     last = [case for case in results["cases"] if case["vocabulary"] == results["settings"]["vocabularies"][0]][-1]
     own = last["sentences"]
     for name, color in (("token", "vermillion"), ("word", "blue")):
         lower.plot(own["sampled"], own[name], ".", color=getattr(palette, color), ms=3, label=f"in {name}s")
     lower.axline((0, 0), slope=1, color=palette.ink, lw=0.8)
-    lower.set(
-        xlabel=f"true expected word BLEU, sampled (BPE {last['vocabulary']})", ylabel="expected BLEU of the sentence"
-    )
+    lower.set(xlabel=f"true expected word BLEU, sampled (BPE {last['vocabulary']})", ylabel="expected sentence BLEU")
     lower.legend()
 
 

@@ -1,4 +1,4 @@
-"""Timing as this project reports it: candidates take turns in one process, the best of several rounds counts."""
+"""Timing for all benchmarks: candidates take turns in one process, and the best of several rounds counts."""
 
 import platform
 import time
@@ -11,10 +11,10 @@ import torch
 def best_times(
     candidates: dict[str, Callable[[], object]], rounds: int, warmup: int = 1, steady: bool = False
 ) -> dict[str, float]:
-    """Seconds of the fastest of ``rounds`` calls of each candidate; each round calls them all in turn.
+    """Seconds of the fastest of ``rounds`` calls per candidate; each round calls all candidates in turn.
 
-    ``steady`` calls each once more right before, untimed: what it costs in a loop of its own, where memory that the
-    last step gave back is at hand.
+    ``steady`` makes an untimed call right before each timed call. The result is the cost in a loop of the same call,
+    which can reuse the memory of the previous one.
     """
     best = dict.fromkeys(candidates, float("inf"))
     for turn in range(warmup + rounds):
@@ -29,7 +29,7 @@ def best_times(
 
 
 def machine() -> dict[str, str]:
-    """What the numbers were measured on."""
+    """Processor and versions of the measurement."""
     model = platform.processor()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():

@@ -1,13 +1,12 @@
-"""Tokens a second of training at the multi30k preset, by objective, beside its bare matrix multiplications.
+"""Measures training speed of the multi30k preset per objective, and the time of its matrix products alone.
 
     python benchmarks/training.py --data ../shared/data
     python benchmarks/training.py --output results/training
 
-A step is what the trainer does: forward, backward, clipping, Adam. "bare" multiplies matrices of the shapes the model
-needs, forward and backward, into memory that is there already: one product for all steps where the model can have one
-(embeddings, attention keys, output projection, gradients of weights), one a step in the recurrences, only the rows that
-padding leaves. Candidates take turns in one process, each batch's best of several rounds counts, and the batches are
-summed.
+A step is forward, backward, clipping and Adam, as in the trainer. "bare" computes only the matrix products of the
+model, forward and backward, into preallocated memory: one product for all time steps where possible (embeddings,
+attention keys, output projection, gradients of weights) and one per time step in the recurrences, without padded rows.
+Candidates take turns in one process. The best of several rounds counts for each batch, and the batches are summed.
 """
 
 import argparse
@@ -35,7 +34,7 @@ Call = Callable[[], None]
 
 
 def products(rows: list[int], inside: int, outside: int) -> Call:
-    """Products of a linear map applied to so many rows at each step, and of its gradients.
+    """Matrix products of a linear layer with ``rows[t]`` rows at step t, and of its gradients.
 
     The gradient of the weights is one product over all steps.
     """
@@ -54,7 +53,7 @@ def products(rows: list[int], inside: int, outside: int) -> Call:
 
 
 def attention_products(rows: int, source: int, steps: int, hidden: int) -> Call:
-    """Scores and contexts of each step, and the gradients of queries and weights; those of keys and values at once."""
+    """Scores and contexts per step with gradients of queries and weights; gradients of keys and values at once."""
     keys, values = torch.randn(rows, source, hidden), torch.randn(rows, source, hidden)
     queries, weights = torch.randn(steps, rows, 1, hidden), torch.randn(steps, rows, 1, source)
     scores, contexts = torch.empty_like(weights), torch.empty_like(queries)
@@ -63,7 +62,7 @@ def attention_products(rows: int, source: int, steps: int, hidden: int) -> Call:
 
     def run() -> None:
         for t in range(steps):
-            for _ in range(2):  # forward, and backward with queries and weights in each other's place
+            for _ in range(2):  # forward, and backward with queries and weights exchanged
                 torch.bmm(queries[t], keys.transpose(1, 2), out=scores[t])
                 torch.bmm(weights[t], values, out=contexts[t])
         for _ in range(2):
@@ -73,7 +72,7 @@ def attention_products(rows: int, source: int, steps: int, hidden: int) -> Call:
 
 
 def bare(setting: Setting, batch: Batch) -> Call:
-    """All matrix multiplications of a step of cross-entropy on a batch (one layer each way, as in the preset)."""
+    """All matrix products of a cross-entropy step on a batch (one encoder and one decoder layer, as in the preset)."""
     width, hidden, size = setting.config.model.embedding, setting.config.model.hidden, setting.model.target_size
     rows, steps = batch.labels.shape
     source = batch.source.shape[1]
@@ -102,7 +101,7 @@ def measure(setting: Setting, batches: list[Batch], threads: int, rounds: int) -
     setting.model.train()
     totals: dict[str, float] = {}
     for batch in batches:
-        # a learning rate of 0: every objective sees the same model, and Adam costs what it costs
+        # with a learning rate of 0 every objective sees the same model, and the time of Adam is included
         optimizer = torch.optim.Adam(setting.model.parameters(), 0.0, fused=True)
         candidates: dict[str, Call] = {"bare": bare(setting, batch)}
         for name, objective in OBJECTIVES.items():
@@ -120,7 +119,7 @@ def measure(setting: Setting, batches: list[Batch], threads: int, rounds: int) -
 
 def table(rows: list[dict]) -> str:
     lines = [
-        "| threads | objective | step, ms | target tokens a second | of ce | of bare products |",
+        "| threads | objective | time per step, ms | target tokens per second | time / ce | time / bare products |",
         "|---|---|---|---|---|---|",
     ]
     for row in rows:
@@ -136,13 +135,13 @@ def table(rows: list[dict]) -> str:
 def summary(record: dict) -> str:
     described = ", ".join(f"{key} {value}" for key, value in record["machine"].items())
     return (
-        f"{table(record['times'])}\n\nOn {record['corpus']}, {record['batches']} batches of 64 sentences, "
-        f"{record['shape']}; best of {record['rounds']} rounds, candidates in turn. Measured on {described}.\n"
+        f"{table(record['times'])}\n\n{record['corpus']}, {record['batches']} batches of 64 sentences, "
+        f"{record['shape']}. Best of {record['rounds']} rounds; candidates take turns. Measured on {described}.\n"
     )
 
 
 def shape(setting: Setting, batches: list[Batch]) -> str:
-    """Sizes in words."""
+    """Description of lengths and vocabularies."""
 
     def mean(tensors: list[Tensor]) -> float:
         return sum(tensor.shape[1] for tensor in tensors) / len(tensors)
@@ -156,10 +155,14 @@ def shape(setting: Setting, batches: list[Batch]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_data_option(parser)
-    parser.add_argument("--rounds", type=int, default=5, help="turns of each candidate on each batch (default 5)")
-    parser.add_argument("--batches", type=int, default=6, help="batches, drawn as training draws them (default 6)")
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="measure with each (default 1 2)")
-    parser.add_argument("--train-steps", type=int, default=100, help="of cross-entropy before (default 100)")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds per batch (default 5)")
+    parser.add_argument("--batches", type=int, default=6, help="number of training batches (default 6)")
+    parser.add_argument(
+        "--threads", type=int, nargs="+", default=[1, 2], help="numbers of threads to measure (default 1 2)"
+    )
+    parser.add_argument(
+        "--train-steps", type=int, default=100, help="steps of cross-entropy before the measurement (default 100)"
+    )
     parser.add_argument("--output", type=Path, help="directory for training.json and summary.md")
     arguments = parser.parse_args()
 

@@ -6,28 +6,18 @@ python examples/accelerate_loop.py --processes 2    # two on the CPU; `accelerat
 
 import accelerate
 import torch
-from corpus import encode_pairs, options, train_tokenizer, translation_pairs
-from t5 import small_model
-from torch.utils.data import DataLoader
+from corpus import options
+from t5 import new_model_and_batches
 from transformers import set_seed
 
-from bleugrad.hf import BLEUCollator, BLEULoss
+from bleugrad.hf import BLEULoss
 
 
 def train(steps: int, data=None) -> float:
     accelerator = accelerate.Accelerator(gradient_accumulation_steps=2, cpu=not torch.cuda.is_available())
     set_seed(0)
-    pairs, _ = translation_pairs(data)
-    tokenizer = train_tokenizer([line for pair in pairs for line in pair])
-    model = small_model(tokenizer)
+    tokenizer, model, loader = new_model_and_batches(data, batch_size=16)
     loss = BLEULoss(model, tokenizer, bleu_weight=0.5, words=True)
-    loader = DataLoader(
-        encode_pairs(tokenizer, pairs),
-        batch_size=16,
-        shuffle=True,
-        drop_last=True,
-        collate_fn=BLEUCollator(tokenizer, model),
-    )
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     wrapped, optimizer, loader = accelerator.prepare(model, optimizer, loader)
     done, value = 0, torch.zeros(())

@@ -28,6 +28,12 @@ def options(description: str, steps: int, needs_data: str) -> argparse.ArgumentP
     return parser
 
 
+def trainer_options(chosen: argparse.Namespace) -> dict[str, object]:
+    """Arguments of a trainer with a constant learning rate that saves nothing."""
+    steps = {"max_steps": chosen.steps, "warmup_steps": chosen.steps // 10, "logging_steps": max(chosen.steps // 8, 1)}
+    return {"lr_scheduler_type": "constant_with_warmup", "save_strategy": "no", "report_to": "none", **steps}
+
+
 def read_lines(path: Path) -> list[str]:
     if not path.exists():
         raise SystemExit(f"{path} does not exist")
@@ -86,6 +92,15 @@ def train_tokenizer(lines: list[str], size: int = 1000, end: bool = True) -> Pre
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, pad_token="<pad>", eos_token="</s>", unk_token="<unk>", model_max_length=128
     )
+
+
+def of_tokenizer(tokenizer: PreTrainedTokenizerFast) -> dict[str, int]:
+    """Settings of a new model that depend on the tokenizer."""
+    return {
+        "vocab_size": len(tokenizer),
+        "pad_token_id": tokenizer.pad_token_id,
+        "eos_token_id": tokenizer.eos_token_id,
+    }
 
 
 def encode_pairs(tokenizer: PreTrainedTokenizerFast, pairs: list[tuple[str, str]]) -> list[dict]:

@@ -1,4 +1,4 @@
-"""Data to text with several references a sentence: BLEU against all of them, as it is measured.
+"""Data to text with several references per sentence: BLEU against all of them, as it is measured.
 
 python examples/e2e_nlg.py                                  # a small new model on made-up facts: a minute
 python examples/e2e_nlg.py --data DIR/e2e_nlg --steps 2000  # the E2E NLG corpus
@@ -7,11 +7,11 @@ python examples/e2e_nlg.py --model facebook/bart-base --data DIR/e2e_nlg    # ne
 
 import random
 
-from corpus import described_places, options
-from seq2seq import SIZES, arguments, of_tokenizer, tokenizer_and_model, train_and_score
-from transformers import BartConfig, BartForConditionalGeneration, Seq2SeqTrainer, set_seed
+from corpus import described_places, of_tokenizer, options
+from seq2seq import SIZES, tokenizer_and_model, train_and_score
+from transformers import BartConfig, BartForConditionalGeneration, set_seed
 
-from bleugrad.hf import BLEUCollator, BLEULoss, BLEUMetrics, BLEUSchedule
+from bleugrad.hf import BLEULoss, BLEUSchedule
 
 
 def small_model(tokenizer) -> BartForConditionalGeneration:
@@ -51,24 +51,20 @@ def main() -> float:
     evaluation = [
         dict(tokenizer(facts)) | {"labels": tokenizer(text_target=texts[0])["input_ids"]} for facts, texts in test
     ]
-    trainer = Seq2SeqTrainer(
-        model=model,
-        args=arguments(
-            chosen,
-            learning_rate=2e-5 if chosen.model else 2e-3,
-            per_device_train_batch_size=16,
-            generation_max_length=64,
-            remove_unused_columns=False,  # keeps the references
-        ),
+    return train_and_score(
+        chosen,
+        tokenizer,
+        model,
         train_dataset=OneOfTheReferences(tokenizer, train),
         eval_dataset=evaluation,
-        data_collator=BLEUCollator(tokenizer, model),
-        processing_class=tokenizer,
-        compute_loss_func=loss,
-        compute_metrics=BLEUMetrics(tokenizer, size=len(test), references=references, tokenize="none"),
-        callbacks=[BLEUSchedule(loss, after_steps=2 * chosen.steps // 3)],
+        loss=loss,
+        schedule=BLEUSchedule(loss, after_steps=2 * chosen.steps // 3),
+        references=references,
+        learning_rate=2e-5 if chosen.model else 2e-3,
+        per_device_train_batch_size=16,
+        generation_max_length=64,
+        remove_unused_columns=False,  # keeps the references
     )
-    return train_and_score(trainer)
 
 
 if __name__ == "__main__":

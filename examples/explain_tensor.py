@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 
 import bleugrad
+from bleugrad.explanation.page import explanation_page
 
 target = Path(sys.argv[1] if len(sys.argv) > 1 else "explain.html")
 vocabulary = "the cat sat on mat dog ran .".split()
@@ -25,5 +26,5 @@ for step in range(101):
     optimizer.step()
 
 print(checkpoints[-1])
-target.write_text(bleugrad.explanation_page(checkpoints, names), encoding="utf-8")
+target.write_text(explanation_page(checkpoints, names), encoding="utf-8")
 print(f"\npage: {target}")

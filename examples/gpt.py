@@ -6,7 +6,7 @@ python examples/gpt.py --model openai-community/gpt2 --data DIR             # ne
 
 import sacrebleu
 import torch
-from corpus import options, train_tokenizer, translation_pairs
+from corpus import of_tokenizer, options, train_tokenizer, trainer_options, translation_pairs
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
@@ -21,19 +21,9 @@ from bleugrad.hf import BLEUCollator, BLEULoss, BLEUSchedule, encode_completion
 
 
 def small_model(tokenizer) -> GPT2LMHeadModel:
-    config = GPT2Config(
-        vocab_size=len(tokenizer),
-        n_positions=128,
-        n_embd=64,
-        n_layer=2,
-        n_head=4,
-        resid_pdrop=0.0,
-        embd_pdrop=0.0,
-        attn_pdrop=0.0,
-        bos_token_id=tokenizer.eos_token_id,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-    )
+    sizes = {"n_positions": 128, "n_embd": 64, "n_layer": 2, "n_head": 4}
+    dropouts = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+    config = GPT2Config(**sizes, **dropouts, **of_tokenizer(tokenizer), bos_token_id=tokenizer.eos_token_id)
     return GPT2LMHeadModel(config)
 
 
@@ -69,14 +59,9 @@ def main() -> float:
         model=model,
         args=TrainingArguments(
             chosen.output,
-            max_steps=chosen.steps,
             per_device_train_batch_size=32,
             learning_rate=3e-5 if chosen.model else 3e-3,
-            lr_scheduler_type="constant_with_warmup",
-            warmup_steps=chosen.steps // 10,
-            logging_steps=max(chosen.steps // 8, 1),
-            save_strategy="no",
-            report_to="none",
+            **trainer_options(chosen),
         ),
         train_dataset=[encode_completion(tokenizer, f"{source} =", f" {target}") for source, target in train],
         data_collator=BLEUCollator(tokenizer, model),

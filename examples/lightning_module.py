@@ -7,12 +7,10 @@ python examples/lightning_module.py --devices 2
 import lightning
 import torch
 import torch.distributed as dist
-from corpus import encode_pairs, options, train_tokenizer, translation_pairs
-from t5 import small_model
-from torch.utils.data import DataLoader
+from corpus import options
+from t5 import new_model_and_batches
 
 import bleugrad
-from bleugrad.hf import BLEUCollator
 
 
 class Translator(lightning.LightningModule):
@@ -48,16 +46,7 @@ def main() -> float:
     if chosen.model:
         parser.error("--model: this example trains a new model")
     lightning.seed_everything(0)
-    train, _ = translation_pairs(chosen.data)
-    tokenizer = train_tokenizer([line for pair in train for line in pair])
-    model = small_model(tokenizer)
-    loader = DataLoader(
-        encode_pairs(tokenizer, train),
-        batch_size=32,
-        shuffle=True,
-        drop_last=True,
-        collate_fn=BLEUCollator(tokenizer, model),
-    )
+    tokenizer, model, loader = new_model_and_batches(chosen.data, batch_size=32)
     trainer = lightning.Trainer(
         accelerator="auto" if torch.cuda.is_available() else "cpu",
         devices=chosen.devices,

@@ -4,11 +4,11 @@ python examples/marian.py                                    # a small new model
 python examples/marian.py --model Helsinki-NLP/opus-mt-de-en --data DIR     # needs a network
 """
 
-from corpus import encode_pairs, options, translation_pairs
-from seq2seq import SIZES, arguments, of_tokenizer, tokenizer_and_model, train_and_score
-from transformers import MarianConfig, MarianMTModel, Seq2SeqTrainer, set_seed
+from corpus import encode_pairs, of_tokenizer, options, translation_pairs
+from seq2seq import SIZES, tokenizer_and_model, train_and_score
+from transformers import MarianConfig, MarianMTModel, set_seed
 
-from bleugrad.hf import BLEUCollator, BLEULoss, BLEUMetrics, BLEUSchedule
+from bleugrad.hf import BLEULoss, BLEUSchedule
 
 
 def small_model(tokenizer) -> MarianMTModel:
@@ -23,23 +23,18 @@ def main() -> float:
     tokenizer, model = tokenizer_and_model(chosen.model, [line for pair in train for line in pair], small_model)
 
     loss = BLEULoss(model, tokenizer, words=True)
-    trainer = Seq2SeqTrainer(
-        model=model,
-        args=arguments(
-            chosen,
-            learning_rate=1e-5 if chosen.model else 2e-3,
-            per_device_train_batch_size=32,
-            generation_max_length=32,
-        ),
+    return train_and_score(
+        chosen,
+        tokenizer,
+        model,
         train_dataset=encode_pairs(tokenizer, train),
         eval_dataset=encode_pairs(tokenizer, test),
-        data_collator=BLEUCollator(tokenizer, model),
-        processing_class=tokenizer,
-        compute_loss_func=loss,
-        compute_metrics=BLEUMetrics(tokenizer, size=len(test), tokenize="none"),
-        callbacks=[BLEUSchedule(loss, after_steps=chosen.steps // 2)],
+        loss=loss,
+        schedule=BLEUSchedule(loss, after_steps=chosen.steps // 2),
+        learning_rate=1e-5 if chosen.model else 2e-3,
+        per_device_train_batch_size=32,
+        generation_max_length=32,
     )
-    return train_and_score(trainer)
 
 
 if __name__ == "__main__":

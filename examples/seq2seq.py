@@ -1,9 +1,9 @@
-"""What the examples of encoder-decoder models share: sizes of small models, loading, arguments, training and score."""
+"""Shared by the examples of encoder-decoder models: sizes of small models, loading, the trainer and the score."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 
-from corpus import train_tokenizer
+from corpus import train_tokenizer, trainer_options
 from transformers import (
     AutoModelForSeq2SeqLM,
     AutoTokenizer,
@@ -12,6 +12,8 @@ from transformers import (
     Seq2SeqTrainer,
     Seq2SeqTrainingArguments,
 )
+
+from bleugrad.hf import BLEUCollator, BLEULoss, BLEUMetrics, BLEUSchedule
 
 SIZES = {
     "d_model": 64,
@@ -25,16 +27,7 @@ SIZES = {
     "dropout": 0.0,
     "init_std": 0.1,
 }
-"""Of small BART-like models."""
-
-
-def of_tokenizer(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
-    """Settings of a new model that the tokenizer decides."""
-    return {
-        "vocab_size": len(tokenizer),
-        "pad_token_id": tokenizer.pad_token_id,
-        "eos_token_id": tokenizer.eos_token_id,
-    }
+"""Sizes of small BART-like models."""
 
 
 def tokenizer_and_model(
@@ -47,23 +40,36 @@ def tokenizer_and_model(
     return tokenizer, small_model(tokenizer)
 
 
-def arguments(chosen: argparse.Namespace, **more: object) -> Seq2SeqTrainingArguments:
-    """Of the trainer: a constant learning rate, translations generated for the score, nothing saved."""
-    return Seq2SeqTrainingArguments(
-        chosen.output,
-        max_steps=chosen.steps,
-        per_device_eval_batch_size=50,
-        lr_scheduler_type="constant_with_warmup",
-        warmup_steps=chosen.steps // 10,
-        predict_with_generate=True,
-        logging_steps=max(chosen.steps // 8, 1),
-        save_strategy="no",
-        report_to="none",
-        **more,
+def train_and_score(
+    chosen: argparse.Namespace,
+    tokenizer: PreTrainedTokenizerBase,
+    model: PreTrainedModel,
+    *,
+    train_dataset: Sized,
+    eval_dataset: list[dict],
+    loss: BLEULoss,
+    schedule: BLEUSchedule,
+    references: list[list[str]] | None = None,
+    **more: object,
+) -> float:
+    """Train with a constant learning rate, generate translations and return their BLEU. Nothing is saved."""
+    trainer = Seq2SeqTrainer(
+        model=model,
+        args=Seq2SeqTrainingArguments(
+            chosen.output,
+            per_device_eval_batch_size=50,
+            predict_with_generate=True,
+            **trainer_options(chosen),
+            **more,
+        ),
+        train_dataset=train_dataset,
+        eval_dataset=eval_dataset,
+        data_collator=BLEUCollator(tokenizer, model),
+        processing_class=tokenizer,
+        compute_loss_func=loss,
+        compute_metrics=BLEUMetrics(tokenizer, size=len(eval_dataset), references=references, tokenize="none"),
+        callbacks=[schedule],
     )
-
-
-def train_and_score(trainer: Seq2SeqTrainer) -> float:
     trainer.train()
     score = trainer.evaluate()["eval_bleu"]
     print(f"BLEU {score:.1f}")

@@ -4,11 +4,14 @@ python examples/t5.py                                        # a small new model
 python examples/t5.py --model google-t5/t5-small --data DIR  # needs a network
 """
 
-from corpus import encode_pairs, options, translation_pairs
-from seq2seq import arguments, of_tokenizer, tokenizer_and_model, train_and_score
-from transformers import Seq2SeqTrainer, T5Config, T5ForConditionalGeneration, set_seed
+from pathlib import Path
 
-from bleugrad.hf import BLEUCollator, BLEULoss, BLEUMetrics, BLEUSchedule
+from corpus import encode_pairs, of_tokenizer, options, train_tokenizer, translation_pairs
+from seq2seq import tokenizer_and_model, train_and_score
+from torch.utils.data import DataLoader
+from transformers import T5Config, T5ForConditionalGeneration, set_seed
+
+from bleugrad.hf import BLEUCollator, BLEULoss, BLEUSchedule
 
 PREFIX = "translate German to English: "
 SIZES = {"d_model": 64, "d_kv": 16, "d_ff": 128, "num_layers": 2, "num_heads": 4, "dropout_rate": 0.0}
@@ -28,24 +31,26 @@ def main() -> float:
     tokenizer, model = tokenizer_and_model(chosen.model, [line for pair in train for line in pair], small_model)
 
     loss = BLEULoss(model, tokenizer, words=True, fused=True)
-    trainer = Seq2SeqTrainer(
-        model=model,
-        args=arguments(
-            chosen,
-            learning_rate=1e-4 if chosen.model else 3e-3,
-            per_device_train_batch_size=16,
-            gradient_accumulation_steps=2,
-            generation_max_length=32,
-        ),
-        train_dataset=encode_pairs(tokenizer, train),
-        eval_dataset=encode_pairs(tokenizer, test),
-        data_collator=BLEUCollator(tokenizer, model),
-        processing_class=tokenizer,
-        compute_loss_func=loss,
-        compute_metrics=BLEUMetrics(tokenizer, size=len(test), tokenize="none"),
-        callbacks=[BLEUSchedule(loss, after_steps=chosen.steps // 4, over=chosen.steps // 2)],
+    blend = BLEUSchedule(loss, after_steps=chosen.steps // 4, over=chosen.steps // 2)
+    data = {"train_dataset": encode_pairs(tokenizer, train), "eval_dataset": encode_pairs(tokenizer, test)}
+    sizes = {"per_device_train_batch_size": 16, "gradient_accumulation_steps": 2, "generation_max_length": 32}
+    rate = 1e-4 if chosen.model else 3e-3
+    return train_and_score(chosen, tokenizer, model, loss=loss, schedule=blend, learning_rate=rate, **data, **sizes)
+
+
+def new_model_and_batches(data: Path | None, batch_size: int):
+    """A tokenizer, a small new model, and a loader of training batches."""
+    train, _ = translation_pairs(data)
+    tokenizer = train_tokenizer([line for pair in train for line in pair])
+    model = small_model(tokenizer)
+    loader = DataLoader(
+        encode_pairs(tokenizer, train),
+        batch_size=batch_size,
+        shuffle=True,
+        drop_last=True,
+        collate_fn=BLEUCollator(tokenizer, model),
     )
-    return train_and_score(trainer)
+    return tokenizer, model, loader
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """Two gloo processes, each with its part of the work."""
 
 import os
-import socket
 
 import torch
 import torch.distributed as dist
@@ -11,10 +10,8 @@ PROCESSES = 2
 
 def run_processes(work, folder, *rest):
     """What `work(rank, *rest)` returns in each of the processes, by rank; it finds its peers in the environment."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    torch.multiprocessing.spawn(_enter, (port, folder, work, *rest), nprocs=PROCESSES)
+    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)  # holds a free port from now on
+    torch.multiprocessing.spawn(_enter, (store.port, folder, work, *rest), nprocs=PROCESSES)
     return [torch.load(folder / f"{rank}.pt") for rank in range(PROCESSES)]
 
 
@@ -26,6 +23,8 @@ def _enter(rank, port, folder, work, *rest):
         "WORLD_SIZE": str(PROCESSES),
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
+        "TORCHELASTIC_USE_AGENT_STORE": "True",  # as under torchrun: the store is there, rank 0 opens none
+        "TORCHELASTIC_RESTART_COUNT": "0",
     }
     torch.save(work(rank, *rest), folder / f"{rank}.pt")
     dist.barrier()

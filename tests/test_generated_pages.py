@@ -1,4 +1,4 @@
-"""What the pages take from results/ and from the source: numbers, tables, names of tests, folders, the picture."""
+"""What the pages read from results/ and from the source: numbers, tables, names of tests, folders, the pictures."""
 
 import importlib
 import re
@@ -23,7 +23,7 @@ def extensions(monkeypatch):
 def used(role):
     """What the pages name with a role or a directive."""
     content = "\n".join(page.read_text(encoding="utf-8") for page in PAGES.values())
-    pattern = rf"(?<!`)\{{{role}\}}`([^`\n]+)`" if role in ("measured", "test") else rf"\{{{role}\}} (\S+)"
+    pattern = rf"(?<!`)\{{{role}\}}`([^`\n]+)`" if role in ("measured", "gain", "test") else rf"\{{{role}\}} (\S+)"
     return set(re.findall(pattern, content))
 
 
@@ -31,6 +31,17 @@ def test_every_number_is_used_and_every_used_number_exists():
     studies = importlib.import_module("studies")
     assert used("measured") == set(studies.NUMBERS)
     assert used("measured-table") == set(studies.TABLES)
+
+
+def test_gains_on_the_pages_are_those_of_the_results():
+    translation = importlib.import_module("translation")
+    found = used("gain")
+    assert len(found) > 20
+    assert all(re.fullmatch(r"[+-]\d+\.\d\d", translation.gain(name)) for name in found)
+    assert translation.gain("multi30k own-mix beam 5") == "+1.31"
+    for wrong in ("multi30k nothing greedy", "multi30k ce greedy", "nothing exact greedy", "multi30k exact"):
+        with pytest.raises((KeyError, ValueError)):
+            translation.gain(wrong)
 
 
 def test_numbers_are_those_of_the_results():
@@ -52,7 +63,7 @@ def test_tests_named_on_the_pages_exist():
     found = used("test")
     assert len(found) > 30
     assert not [name for name in found if not named_tests.exists(name)]
-    assert not named_tests.exists("tests/core/test_bound.py::test_nothing")
+    assert not named_tests.exists("tests/matches/test_bound.py::test_nothing")
     assert not named_tests.exists("tests/nothing.py::test_nothing")
 
 
@@ -88,21 +99,20 @@ def test_translation_results_appear_once_they_are_kept(tmp_path):
     shown = translation.results({"made-up": SUMMARY})
     assert "training.svg" not in shown
     assert "(../results/made-up/figures/training.svg)" in translation.results({"made-up": SUMMARY}, "../results")
-    assert "**made-up**" in shown
+    assert "**made-up**: made-up" in shown
     assert "nrefs:1|made:up" in shown
     assert "| exact | **22.00** | +1.23 (p = 0.031) | 22.00 | +1.23 (p = 0.031) |" in shown
-    assert "| CE | 21.00 ± 0.20 |  | 21.00 ± 0.20 |  |" in shown
-    assert "| made-up | greedy | 2 | 21.00 ± 0.20 | +1.23 (p = 0.031) |" in translation.effect({"made-up": SUMMARY})
+    assert "| cross-entropy | 21.00 ± 0.20 |  | 21.00 ± 0.20 |  |" in shown
     assert translation.against(SUMMARY["scores"]["greedy"], "base") == "-1.00"
 
 
-def test_an_objective_of_one_corpus_only_has_no_column_beside_the_others():
+def test_the_short_table_has_five_columns():
+    """One row per corpus and search; an objective that a corpus lacks leaves its cell empty."""
     translation = importlib.import_module("translation")
-    further = SUMMARY | {"titles": SUMMARY["titles"] | {"one-of-a-kind": "one of a kind"}}
-    assert "| one of a kind |" in translation.effect({"further": further})
-    beside = translation.effect({"further": further, "made-up": SUMMARY})
-    assert "| CE | exact |" in beside
-    assert "one of a kind" not in beside
+    header, _, first, second = translation.effect({"made-up": SUMMARY}).splitlines()
+    assert header == "| corpus | search | cross-entropy, BLEU | exact, gain | sharp-mix, gain |"
+    assert first == "| made-up, 2 seeds | greedy | 21.00 ± 0.20 | +1.23 (p = 0.031) |  |"
+    assert second.startswith("| made-up, 2 seeds | beam 5 |")
 
 
 def test_a_section_says_what_its_run_was_made_with():
@@ -121,8 +131,9 @@ def test_a_section_says_what_its_run_was_made_with():
         },
     }
     said = (
-        "40,000 pairs, 8,000 subwords, 128 units, bfloat16; at most 12 epochs of cross-entropy at 0.002, then 2 of "
-        "each objective at 0.001, 0.003 and 0.0001, 0.0003 for REINFORCE, times 0.3 after each. "
+        "Training data: 40,000 pairs, 8,000 subwords. Model: 128 hidden units, bfloat16. First phase: at most 12 "
+        "epochs of cross-entropy at learning rate 0.002. Second phase: 2 epochs per objective at 0.001, 0.003 and "
+        "0.0001, 0.0003 for REINFORCE, multiplied by 0.3 after each epoch. "
     )
     assert said in translation.section("made-up", SUMMARY, config=config)
 
@@ -152,8 +163,9 @@ def test_recipes_are_compared_with_the_weights_before():
         },
     }
     shown = recipes.section("made-up", summary)
-    assert shown.startswith("**made-up**, 2 seeds; the weights before: 20.00 ± 0.10 by greedy, 20.00 ± 0.10 by beam 5.")
-    assert "| mix | `exact`, CE 0.1, batch 128 | 0.001 | +2.00 | +1.50 | +1.50 | +1.00 | 1.010 |" in shown
+    before = "Test BLEU before tuning: 20.00 ± 0.10 (greedy), 20.00 ± 0.10 (beam 5)."
+    assert shown.startswith(f"**made-up**, 2 seeds. {before}")
+    assert "| mix | `exact`, CE weight 0.1, batch size 128 | 0.001 | +2.00 | +1.50 | +1.50 | +1.00 | 1.010 |" in shown
 
 
 def test_the_diagram_names_every_folder_and_only_those():
@@ -177,12 +189,36 @@ def test_the_page_of_the_flow_names_every_folder():
 
 def test_the_picture_shows_what_the_library_computes(monkeypatch):
     monkeypatch.syspath_prepend(DOCS)
-    idea = importlib.import_module("idea")
+    idea, drawing = importlib.import_module("idea"), importlib.import_module("drawing")
     kept = (DOCS / "_static" / "idea.svg").read_text(encoding="utf-8")
-    drawn = idea.draw(idea.INKS["idea.svg"])
-    sampled = r"20,000 samples say [\d.]+|<circle[^>]*>"  # draws may differ from one version of torch to the next
-    assert re.sub(sampled, "", kept) == re.sub(sampled, "", drawn)
+    sampled = r"20,000 samples give [\d.]+|<circle[^>]*>"  # draws may differ from one version of torch to the next
+    assert re.sub(sampled, "", kept) == re.sub(sampled, "", idea.draw())
     low, high = map(float, re.search(r"([\d.]+) to ([\d.]+)</text>", kept).groups())
-    assert low < float(re.search(r"samples say ([\d.]+)", kept)[1]) < high
+    assert low < float(re.search(r"samples give ([\d.]+)", kept)[1]) < high
     dark = (DOCS / "_static" / "idea-dark.svg").read_text(encoding="utf-8")
-    assert dark == kept.replace(idea.INKS["idea.svg"], idea.INKS["idea-dark.svg"])
+    assert dark == kept.replace(drawing.INKS[""], drawing.INKS["-dark"])
+
+
+def test_the_figure_of_the_results_is_up_to_date(monkeypatch):
+    monkeypatch.syspath_prepend(DOCS)
+    effects, drawing = importlib.import_module("effects"), importlib.import_module("drawing")
+    drawn = effects.draw()
+    assert (DOCS / "_static" / "effects.svg").read_text(encoding="utf-8") == drawn, "run `python docs/effects.py`"
+    dark = (DOCS / "_static" / "effects-dark.svg").read_text(encoding="utf-8")
+    assert dark == drawn.replace(drawing.INKS[""], drawing.INKS["-dark"])
+
+
+def test_the_figure_draws_differences_with_their_intervals(monkeypatch):
+    """A dot at the mean, a line for the interval, arrows where it leaves the axis, an open dot if there is none."""
+    monkeypatch.syspath_prepend(DOCS)
+    effects = importlib.import_module("effects")
+    unit = effects.PLOT / (effects.HIGH - effects.LOW)
+    zero = -effects.LOW * unit
+    line, dot = effects.mark(0, 10, {"difference": 0.01, "smallest": 0.005}, "red")
+    assert f'd="M{zero + 0.5 * unit:.1f} 10H{zero + 1.5 * unit:.1f}"' in line
+    assert f'cx="{zero + unit:.1f}" cy="10" r="4" fill="red"' in dot
+    wide = effects.mark(0, 10, {"difference": 0.01, "smallest": 0.5}, "red")
+    assert f'd="M0.0 10H{effects.PLOT:.1f}"' in wide[0]
+    assert len(wide) == 4
+    (alone,) = effects.mark(0, 10, {"difference": 0.01, "smallest": None}, "red")
+    assert 'fill="none"' in alone

@@ -1,4 +1,4 @@
-"""The README's example is the one of ``make reproduce`` and of the first page, and its results are those of today."""
+"""The README has the example of ``make reproduce`` and of the first page, and its results are up to date."""
 
 import importlib
 import sys
@@ -16,6 +16,14 @@ def test_the_example_is_the_program_that_make_reproduce_runs():
 def test_the_first_page_has_the_same_example():
     ours, theirs = blocks("README.md", "python")[0], blocks("docs/index.md", "python")[0]
     assert (ours.text, ours.printed) == (theirs.text, theirs.printed)
+
+
+def test_the_lines_for_hugging_face_are_those_of_the_page_on_trainers():
+    (change,) = blocks("README.md", "diff")
+    added = [line[1:].strip() for line in change.text.splitlines() if line.startswith("+    ")]
+    assert len(added) == 2
+    code = "".join(block.text for block in blocks("docs/trainers.md", "python"))
+    assert all(line in code for line in added)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import bleugrad
-from tests.core.cases import one_hot_logits
+from tests.cases import one_hot_logits
 
 TEXT = [
     "the lower house is lower than the tower .",
@@ -115,6 +115,9 @@ FAST = [
     continued_bpe,
 ]
 
+UNKNOWN_WORDS = [byte_level, byte_level_behind_a_split, wordpiece, continued_bpe]
+"""Elsewhere the unknown token stands for characters after a mark of its own."""
+
 
 def words_of(ids, mask, decode):
     """The texts of the words."""
@@ -141,7 +144,8 @@ def test_fast_tokenizers(build):
         assert words_of(ids, mask, tokenizer.decode) == line.split()
     assert several > 0  # words of several tokens were among them
     special = [tokenizer.token_to_id(token) for token in SPECIAL]
-    assert mask[special].all()
+    assert mask[special[:-1]].all()
+    assert mask[special[-1]] == (build in UNKNOWN_WORDS)
     assert not bleugrad.word_start_mask(tokenizer, special=False)[special].any()
     with pytest.raises(ValueError, match="flipped"):
         bleugrad.word_start_mask(tokenizer, flipped=True)
@@ -163,6 +167,42 @@ def test_spaces_of_other_kinds_open_a_word():
     assert bleugrad.word_start_mask(vocabulary).tolist() == [True, True, True, True, True, False, False, False]
     vocabulary = ["▁the", "<0x0A>", "<0x09>", "<0xC3>", "er", "▁", "▁▁"]
     assert bleugrad.word_start_mask(vocabulary).tolist() == [True, True, True, False, False, True, True]
+
+
+@pytest.mark.parametrize("space", ["\u00a0", "\u3000", "\u2028", "\t"])
+def test_words_are_split_at_the_spaces_of_sacrebleu(space):
+    """Tokenizers that keep them in their tokens: words are those of str.split, at which sacreBLEU splits."""
+    tokenizers = pytest.importorskip("tokenizers")
+    from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
+
+    words = pre_tokenizers.Split(tokenizers.Regex(r"[▁\s]?[^▁\s]+"), "isolated")
+    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    marks = normalizers.Replace(" ", "▁")
+    styles = [
+        (None, pre_tokenizers.Sequence([words, byte_level]), decoders.ByteLevel()),
+        (marks, words, decoders.Replace("▁", " ")),
+    ]
+    text = f"the{space}lower the{space}lower house{space}the newest,{space}widest tower"
+    for normalizer, pre_tokenizer, decoder in styles:
+        tokenizer = tokenizers.Tokenizer(models.BPE())
+        if normalizer is not None:
+            tokenizer.normalizer = normalizer
+        tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizer, decoder
+        tokenizer.train_from_iterator([text], trainers.BpeTrainer(vocab_size=30, show_progress=False))
+        ids = tokenizer.encode(text).ids
+        assert len(ids) > len(text.split())
+        assert words_of(ids, bleugrad.word_start_mask(tokenizer), tokenizer.decode) == text.split()
+
+
+@pytest.mark.parametrize("build", [metaspace_bpe, metaspace_unigram, replaced_spaces, wordpiece])
+def test_unknown_characters_stay_in_their_word(build):
+    """``low中er`` is one word. What it decodes to is unknown, so that words are counted."""
+    pytest.importorskip("tokenizers")
+    tokenizer = build()
+    mask = bleugrad.word_start_mask(tokenizer)
+    ids = tokenizer.encode("the low中er 中文 tower").ids
+    assert tokenizer.token_to_id("<unk>") in ids
+    assert 1 + mask[ids[1:]].sum() == 4
 
 
 def test_a_mark_in_the_text_of_few_tokens_is_no_mark():
@@ -199,6 +239,10 @@ def test_the_model_may_have_more_rows_than_the_tokenizer_tokens():
     assert bleugrad.word_start_mask(vocabulary, size=4).tolist() == [True, False, True, True]
     assert bleugrad.word_start_mask(vocabulary, size=4, special=False).tolist() == [True, False, False, False]
     assert bleugrad.word_start_mask({"▁the": 0, "er": 3}).tolist() == [True, True, True, False]
+    with pytest.raises(TypeError, match="size is 'x' of type str; expected an int"):
+        bleugrad.word_start_mask(["▁a"], size="x")
+    with pytest.raises(TypeError, match=r"tokenizer holds \[1\]: 1; expected token strings"):
+        bleugrad.word_start_mask(["▁a", [1]])
     with pytest.raises(ValueError, match="size is 1; expected at least 2"):
         bleugrad.word_start_mask(vocabulary, size=1)
 
@@ -216,7 +260,9 @@ def test_fast_tokenizers_of_transformers(build):
     mask = bleugrad.word_start_mask(tokenizer)
     assert len(mask) == len(tokenizer)  # <mask> was added
     assert torch.equal(mask[: len(mask) - 1], bleugrad.word_start_mask(build()))
-    assert mask[tokenizer.all_special_ids].all()
+    special = set(tokenizer.all_special_ids) - ({tokenizer.unk_token_id} if build is metaspace_bpe else set())
+    assert mask[sorted(special)].all()
+    assert mask[tokenizer.unk_token_id] == (build in UNKNOWN_WORDS)
     assert not bleugrad.word_start_mask(tokenizer, special=False)[tokenizer.all_special_ids].any()
     for line in UNSEEN:
         ids = tokenizer(line, add_special_tokens=False)["input_ids"]
@@ -249,7 +295,7 @@ def test_sentencepiece(options):
     for line in TEXT[:4] + UNSEEN:
         assert words_of(processor.encode(line), mask, processor.decode) == line.split()
     special = [processor.unk_id(), processor.bos_id(), processor.eos_id()]
-    assert mask[special].all()
+    assert mask[special].tolist() == [False, True, True]
     assert not bleugrad.word_start_mask(processor, special=False)[special].any()
     assert not mask[processor.piece_to_id("<sep>")]  # of the user's own: "▁" stands before it
 
@@ -322,7 +368,7 @@ def test_flipped_it_is_the_bleu_of_the_words(rng):
     assert 0.2 < wanted < 0.9
     ids, reference_ids = ([[numbers[p] for p in at_at(line)] for line in lines] for lines in (hypotheses, references))
     turned = [row[::-1] for row in reference_ids]
-    found = bleugrad.bleu([row[::-1] for row in ids], turned, level="corpus", word_start=mask)
+    found = bleugrad.bleu([row[::-1] for row in ids], turned, smoothing=0, level="corpus", word_start=mask)
     assert found.value.item() == pytest.approx(wanted, abs=1e-12)
     width = max(map(len, ids))
     padded = torch.tensor([row + [-100] * (width - len(row)) for row in ids])
@@ -424,11 +470,11 @@ def test_on_real_text_it_is_sacrebleu_of_the_detokenised_words(data_dir, rng, ki
     score = {"tokenize": "none", "smooth_method": "none", "force": True}
     one = sacrebleu.corpus_bleu(texts[0], [texts[1]], **score).score / 100
     two = sacrebleu.corpus_bleu(texts[0], texts[1:], **score).score / 100
-    options = {"level": "corpus", "word_start": mask}
+    options = {"smoothing": 0, "word_start": mask}
     assert bleugrad.bleu(ids, first_ids, **options).value.item() == pytest.approx(one, abs=1e-12)
     pairs = [list(pair) for pair in zip(first_ids, second_ids, strict=True)]
     assert bleugrad.bleu(ids, pairs, **options).value.item() == pytest.approx(two, abs=1e-12)
-    assert abs(bleugrad.bleu(ids, first_ids, level="corpus").value.item() - one) > 0.01
+    assert abs(bleugrad.bleu(ids, first_ids, smoothing=0, level="corpus").value.item() - one) > 0.01
 
     part = slice(0, 150)
     width = max(map(len, ids[part]))
@@ -441,3 +487,9 @@ def test_on_real_text_it_is_sacrebleu_of_the_detokenised_words(data_dir, rng, ki
             logits, first_ids[part], mask=counted, word_start=mask, method=method, smoothing=0.0
         )
         assert result.value.item() == pytest.approx(wanted, abs=1e-12)
+
+
+@pytest.mark.parametrize("special", [torch.zeros(0), None, "x"])
+def test_special_is_a_bool_or_a_dict(special):
+    with pytest.raises(TypeError, match=r"special is a .*; expected True, False or a dict"):
+        bleugrad.word_start_mask(["▁a"], special=special)

@@ -51,7 +51,7 @@ def folder(tmp_path, monkeypatch):
 
 def test_the_page_has_its_files():
     assert set(NAMED) == {"small.py", "loop.py"}
-    assert len(OTHERS) == 10
+    assert len(OTHERS) == 11
 
 
 @pytest.mark.parametrize("code", OTHERS, ids=titles())

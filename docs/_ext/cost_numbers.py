@@ -1,37 +1,23 @@
-"""Numbers and tables of the documentation: cost of the loss."""
+"""Numbers of the documentation: time and memory of the loss."""
 
-from measured import Row, number, read, span
+from functools import partial
+
+from measured import NUMBERS, Row, number, read, span
 
 
 def loss_times(allocator: str = "default", family: str = "plain") -> list[Row]:
-    """Of processes with the C library's own settings, or told to be ``keeping`` their memory."""
+    """Times with the default settings of the C library, or with ``keeping``, where the process keeps its memory."""
     rows = read("loss/loss.json")["times"]
     return [row for row in rows if row["family"] == family and row["allocator"] == allocator]
 
 
+LARGE_VOCABULARY = 8000
+"""The costs that the text states are those of shapes with at least this V."""
+
+
 def _cost(name: str, allocator: str = "default") -> str:
-    times = [row["milliseconds"] for row in loss_times(allocator)]
+    times = [row["milliseconds"] for row in loss_times(allocator) if row["shape"][2] >= LARGE_VOCABULARY]
     return span([found[name] / found["cross_entropy"] for found in times], lambda value: f"{value:.2f}")
-
-
-@number
-def loss_cost() -> str:
-    return _cost("exact")
-
-
-@number
-def loss_cost_kept() -> str:
-    return _cost("exact", "keeping")
-
-
-@number
-def bound_cost() -> str:
-    return _cost("bound")
-
-
-@number
-def words_cost() -> str:
-    return _cost("exact, words")
 
 
 def _largest_fused() -> Row:
@@ -39,18 +25,21 @@ def _largest_fused() -> Row:
     return max(rows, key=lambda row: row["shape"][-1])
 
 
+def _memory(name: str) -> str:
+    """Peak memory of a step; ``plain`` is the loss after a projection, with its logits."""
+    return f"{_largest_fused()['megabytes'][name]:.0f} MB"
+
+
 @number
 def fused_shape() -> str:
     return " x ".join(map(str, _largest_fused()["shape"]))
 
 
-@number
-def fused_memory() -> str:
-    return f"{_largest_fused()['megabytes']['fused']:.0f} MB"
-
-
-@number
-def unfused_memory() -> str:
-    """Of the plain loss with the projection before it, logits included."""
-    row = _largest_fused()
-    return f"{row['megabytes']['plain']:.0f} MB"
+NUMBERS |= {
+    "loss-cost": partial(_cost, "exact"),
+    "loss-cost-kept": partial(_cost, "exact", "keeping"),
+    "bound-cost": partial(_cost, "bound"),
+    "words-cost": partial(_cost, "exact, words"),
+    "fused-memory": partial(_memory, "fused"),
+    "unfused-memory": partial(_memory, "plain"),
+}

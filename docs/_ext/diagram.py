@@ -1,4 +1,4 @@
-"""``{diagram} file.svg``: a drawing put into the page itself, so that it takes the colours of the theme."""
+"""``{diagram} file.svg``: an inline drawing, so that it uses the colours of the theme."""
 
 import re
 from pathlib import Path
@@ -11,14 +11,14 @@ STATIC = Path(__file__).parents[1] / "_static"
 
 
 class Diagram(SphinxDirective):
-    """The SVG of docs/_static, its text readable by everyone since it has a title and a description."""
+    """An SVG of docs/_static; its title and description make it accessible."""
 
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
         path = STATIC / self.arguments[0]
         self.env.note_dependency(str(path))
-        drawing = re.sub(r' color="#\w+"', "", path.read_text(encoding="utf-8"), count=1)  # that of the page instead
+        drawing = re.sub(r' color="#\w+"', "", path.read_text(encoding="utf-8"), count=1)  # use the colour of the page
         return [nodes.raw("", f'<figure class="diagram">{drawing}</figure>', format="html")]
 
 

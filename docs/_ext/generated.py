@@ -1,9 +1,12 @@
-"""Text that pages take from results/ when they are built: single numbers, tables, and summaries that may not exist yet.
+"""Text that pages read from results/ when they are built.
 
-``{measured}`name` `` is a number, ``{measured-table} name`` a table, both of ``studies.py``;
-``{translation-results}`` and ``{translation-effect}`` are those of ``translation.py``; ``{kept} path`` puts in a
-Markdown file of results/, and its content in its place where the file is absent.
+``{measured}`name` `` is a number and ``{measured-table} name`` a table, both from ``studies.py``.
+``{gain}`corpus objective search` `` is a difference from cross-entropy in BLEU. ``{translation-results}`` and
+``{translation-effect}`` are the tables of ``translation.py``. ``{kept} path`` includes a Markdown file of results/, or
+the content of the directive if there is no such file.
 """
+
+from collections.abc import Callable
 
 import translation
 from docutils import nodes
@@ -17,18 +20,29 @@ from studies import NUMBERS, TABLES
 logger = logging.getLogger(__name__)
 
 
-def measured_role(
-    name: str, rawtext: str, text: str, lineno: int, inliner: Inliner, options: dict | None = None, content: tuple = ()
-) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-    """A number of ``studies.py``."""
-    if text not in NUMBERS:
-        logger.warning("no number is called %r", text, location=(inliner.document.settings.env.docname, lineno))
-        return [nodes.problematic(rawtext, rawtext)], []
-    return [nodes.inline(rawtext, NUMBERS[text](), classes=["measured"])], []
+def role(make: Callable[[str], str]) -> Callable[..., tuple[list[nodes.Node], list[nodes.system_message]]]:
+    """A role whose text is a function of what stands between its backticks."""
+
+    def run(
+        name: str,
+        rawtext: str,
+        text: str,
+        lineno: int,
+        inliner: Inliner,
+        options: dict | None = None,
+        content: tuple = (),
+    ) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        try:
+            return [nodes.inline(rawtext, make(text), classes=["measured"])], []
+        except (KeyError, ValueError):
+            logger.warning("there is no number %r", text, location=(inliner.document.settings.env.docname, lineno))
+            return [nodes.problematic(rawtext, rawtext)], []
+
+    return run
 
 
 class Generated(SphinxDirective):
-    """A directive whose Markdown is made at build time; the page is built again when results change."""
+    """A directive that makes its Markdown at build time; the page is rebuilt when results change."""
 
     required_arguments = 1
     final_argument_whitespace = True
@@ -41,18 +55,18 @@ class Generated(SphinxDirective):
 
 
 class MeasuredTable(Generated):
-    """A table of ``measured.py``."""
+    """A table of ``studies.py``."""
 
     def run(self) -> list[nodes.Node]:
         name = self.arguments[0]
         if name not in TABLES:
-            logger.warning("no table is called %r", name, location=self.get_location())
+            logger.warning("there is no table %r", name, location=self.get_location())
             return []
         return self.show(TABLES[name]())
 
 
 class TranslationResults(Generated):
-    """The runs of the paper's protocol that are kept."""
+    """One table per kept run of the paper's protocol."""
 
     required_arguments = 0
 
@@ -61,7 +75,7 @@ class TranslationResults(Generated):
 
 
 class TranslationEffect(Generated):
-    """The same in one table."""
+    """The short table of all kept runs."""
 
     required_arguments = 0
 
@@ -70,7 +84,7 @@ class TranslationEffect(Generated):
 
 
 class Kept(Generated):
-    """A Markdown file of results/, without its title, or the directive's content where there is none yet."""
+    """A Markdown file of results/ without its title, or the content of the directive if there is no such file."""
 
     def run(self) -> list[nodes.Node]:
         path = RESULTS / self.arguments[0]
@@ -82,7 +96,8 @@ class Kept(Generated):
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    app.add_role("measured", measured_role)
+    app.add_role("measured", role(lambda name: NUMBERS[name]()))
+    app.add_role("gain", role(translation.gain))
     app.add_directive("measured-table", MeasuredTable)
     app.add_directive("translation-results", TranslationResults)
     app.add_directive("translation-effect", TranslationEffect)

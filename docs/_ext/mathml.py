@@ -1,4 +1,4 @@
-"""Formulas as MathML, converted at build time, so that pages need neither a script nor the network."""
+"""Formulas as MathML, converted at build time; pages need neither scripts nor the network."""
 
 import html
 import re
@@ -15,11 +15,11 @@ logger = logging.getLogger(__name__)
 
 
 def convert(node: nodes.math | nodes.math_block) -> str:
-    tex = re.sub(r"\\(begin|end){align\*?}", "", node.astext())  # the converter aligns rows by itself
+    tex = re.sub(r"\\(begin|end){align\*?}", "", node.astext())  # the converter aligns rows itself
     try:
         return tex2mathml(tex, as_block=isinstance(node, nodes.math_block))
     except MathError as error:
-        logger.warning("formula not understood: %s", error, location=node)
+        logger.warning("cannot convert a formula: %s", error, location=node)
         return f"<code>{html.escape(tex)}</code>"
 
 

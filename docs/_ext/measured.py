@@ -1,7 +1,7 @@
-"""What numbers and tables of the documentation are made with: read from results/, none of them is typed on a page.
+"""The numbers and tables of the documentation, read from results/, and the functions that format them.
 
-A number is a function without arguments that returns text, under the name a page uses. Nothing here needs Sphinx, so
-that tests and the README's table can ask for the same text.
+A number is a function without arguments that returns text, registered under the name that pages use. Nothing here needs
+Sphinx, so tests and the README's tables can use the same functions.
 """
 
 import json
@@ -25,26 +25,26 @@ def read(path: str) -> Any:
 
 
 def number(function: Callable[[], str]) -> Callable[[], str]:
-    """Enter a number under its function's name, hyphens for underscores."""
+    """Register a number under the name of its function, with hyphens instead of underscores."""
     NUMBERS[function.__name__.replace("_", "-")] = function
     return function
 
 
 def table(function: Callable[[], str]) -> Callable[[], str]:
-    """Enter a table, as Markdown."""
+    """Register a table, as Markdown, in the same way."""
     TABLES[function.__name__.replace("_", "-")] = function
     return function
 
 
 def markdown(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    """A table of cells."""
+    """A Markdown table."""
     lines = [list(header)]
     lines += [["---"] * len(lines[0]), *([str(cell) for cell in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
 def digits(value: float, number: int = 2) -> str:
-    """So many significant digits, thousands with commas: 5178 as 5,200."""
+    """A value with ``number`` significant digits and commas between thousands: 5178 is 5,200."""
     rounded = float(f"{value:.{number}g}")
     if abs(rounded) >= 100:
         return f"{rounded:,.0f}"
@@ -52,12 +52,12 @@ def digits(value: float, number: int = 2) -> str:
 
 
 def span(values: Iterable[float], shown: Callable[[float], str] = digits) -> str:
-    """Least to greatest."""
+    """The smallest and the largest value."""
     found = sorted(values)
     least, greatest = shown(found[0]), shown(found[-1])
     return least if least == greatest else f"{least} to {greatest}"
 
 
 def percent(share: float, places: int = 1) -> str:
-    """A share of 1 in hundredths."""
+    """A fraction of 1 as a percentage."""
     return f"{100 * share:.{places}f} %"

@@ -1,4 +1,4 @@
-"""``{test}`tests/test_oracles.py::test_counting_by_hand` ``: a test by the name pytest knows, which must exist."""
+"""``{test}`tests/test_oracles.py::test_counting_by_hand` ``: the pytest name of a test, which must exist."""
 
 import ast
 from functools import cache
@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 @cache
 def tests_of(path: str) -> frozenset[str]:
-    """Names of the test functions of a file; empty where there is no such file."""
+    """Names of the test functions of a file; empty if there is no such file."""
     if not (ROOT / path).is_file():
         return frozenset()
     tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
@@ -25,7 +25,7 @@ def tests_of(path: str) -> frozenset[str]:
 
 
 def exists(named: str) -> bool:
-    """Whether a test, written as pytest writes it, is there."""
+    """Whether a test exists, given its pytest name."""
     path, _, name = named.partition("::")
     return name in tests_of(path)
 
@@ -33,7 +33,7 @@ def exists(named: str) -> bool:
 def named_test_role(
     name: str, rawtext: str, text: str, lineno: int, inliner: Inliner, options: dict | None = None, content: tuple = ()
 ) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-    """The test's file and name, as pytest takes them."""
+    """File and name of the test, as pytest writes them."""
     if not exists(text):
         logger.warning("there is no test %r", text, location=(inliner.document.settings.env.docname, lineno))
     return [nodes.literal(rawtext, text, classes=["test-name"])], []

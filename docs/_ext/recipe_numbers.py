@@ -1,4 +1,4 @@
-"""The study of recipes: runs of the protocol below results/recipes that vary one thing at a time."""
+"""The study of recipes: runs of the protocol in results/recipes that change one setting each."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -10,11 +10,11 @@ from measured import RESULTS, markdown, table
 from translation import Summary
 
 FOLDER = "recipes"
-SHORT = {"cross_entropy_weight": "CE", "data.batch_size": "batch"}
+SHORT = {"cross_entropy_weight": "CE weight", "data.batch_size": "batch size"}
 
 
 def settings(overrides: Mapping[str, Any]) -> str:
-    """What a branch sets, as a reader would say it: the objective first."""
+    """The settings of a recipe, the objective first."""
     name, *others = _flat(overrides)
     return ", ".join([f"`{name[1]}`", *(f"{SHORT.get(key, key)} {value}" for key, value in others)])
 
@@ -28,7 +28,7 @@ def _flat(overrides: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
 
 
 def gain(runs: list[Summary], base: list[Summary], search: str | None) -> float:
-    """Mean over seeds of BLEU over that of the weights before: of the test set by a search, or of validation."""
+    """Gain over the weights before tuning, mean over seeds: on the test set with a search, or on validation."""
 
     def score(run: Summary) -> float:
         return float(run["best_bleu"] if search is None else run["test"][search]["bleu"])
@@ -38,7 +38,7 @@ def gain(runs: list[Summary], base: list[Summary], search: str | None) -> float:
 
 
 def rows(summary: Summary) -> Iterator[list[str]]:
-    """A recipe in each: gains over the weights before, what the beam adds, and lengths."""
+    """One row per recipe: gains over the weights before tuning, gain of the beam over greedy search, and length."""
     base = summary["runs"]["base"]
     searches = summary["searches"]
     for label, overrides in summary["objectives"].items():
@@ -58,12 +58,12 @@ def rows(summary: Summary) -> Iterator[list[str]]:
 
 def section(name: str, summary: Summary) -> str:
     """The recipes on one corpus."""
-    header = ["recipe", "settings", "rate", "valid", "test greedy", "test beam 5", "beam over greedy", "length"]
+    header = ["recipe", "settings", "learning rate", "validation gain", "test gain, greedy", "test gain, beam 5"]
+    header += ["beam 5 minus greedy", "length ratio"]
     base = {search: translation.score(summary["scores"][search]["systems"]["base"]) for search in summary["searches"]}
-    before = ", ".join(f"{score} by {search}" for search, score in base.items())
-    seeds = len(summary["seeds"])
+    before = ", ".join(f"{score} ({search})" for search, score in base.items())
     return (
-        f"**{name}**, {seeds} seed{'s' if seeds > 1 else ''}; the weights before: {before}.\n\n"
+        f"**{name}**, {translation.number_of_seeds(summary)}. Test BLEU before tuning: {before}.\n\n"
         f"{markdown(header, rows(summary))}"
     )
 
@@ -77,13 +77,13 @@ def recipes() -> str:
 
 @table
 def ends() -> str:
-    """The protocol's run on iwslt14, its objectives as recipes."""
+    """The objectives of the iwslt14 run."""
     return section("iwslt14", translation.kept(RESULTS)["iwslt14"])
 
 
 @table
 def several_references() -> str:
-    """Validation scores of what was tried with all references at once, over the weights before."""
+    """Validation gains of the recipes that use all references."""
     rows = []
     tries = f"{FOLDER}/e2e_nlg"
     for path in sorted((RESULTS / tries).glob("*/summary.json")):
@@ -94,7 +94,7 @@ def several_references() -> str:
         rows.append(
             [
                 path.parent.name,
-                "its own tokens" if objective["feeding"] == "greedy" else "the first reference",
+                "own tokens" if objective["feeding"] == "greedy" else "first reference",
                 f"{objective['cross_entropy_weight']:g}",
                 str(objective["end_positions"]),
                 str(config["data"]["batch_size"]),
@@ -105,5 +105,6 @@ def several_references() -> str:
                 f"{100 * (best['chrf'] - before['chrf']):+.1f}",
             ]
         )
-    header = ["recipe", "decoder reads", "CE", "end", "batch", "rate", "BLEU", "4-gram precision", "length", "chrF"]
+    header = ["recipe", "decoder input", "CE weight", "end positions", "batch size", "learning rate", "BLEU gain"]
+    header += ["4-gram precision gain", "length ratio", "chrF gain"]
     return markdown(header, rows)

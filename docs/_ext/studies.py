@@ -1,4 +1,4 @@
-"""All numbers and tables that pages may use: importing a study enters its own."""
+"""All numbers and tables that pages may use; the import of a study registers its own."""
 
 import cost_numbers  # noqa: F401
 import decisions  # noqa: F401

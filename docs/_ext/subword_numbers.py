@@ -1,6 +1,8 @@
 """Numbers and tables of the documentation: words and subwords."""
 
-from measured import Row, markdown, number, percent, read, span, table
+from functools import partial
+
+from measured import NUMBERS, Row, markdown, number, percent, read, span, table
 
 
 def checkpoints(last: bool = True) -> list[Row]:
@@ -14,26 +16,6 @@ def _opposite(units: str, which: str) -> str:
     return percent(
         read("subwords/results.json")["summary"][name][f"{which} vocabular{'y' if which == 'same' else 'ies'}"]
     )
-
-
-@number
-def tokens_opposite_across() -> str:
-    return _opposite("tokens", "different")
-
-
-@number
-def words_opposite_across() -> str:
-    return _opposite("words", "different")
-
-
-@number
-def tokens_opposite_within() -> str:
-    return _opposite("tokens", "same")
-
-
-@number
-def words_opposite_within() -> str:
-    return _opposite("words", "same")
 
 
 def _pairs() -> int:
@@ -51,38 +33,8 @@ def checkpoint_pairs() -> str:
     return str(_pairs())
 
 
-@number
-def tokens_opposite_pairs() -> str:
-    return _opposite_pairs("token")
-
-
-@number
-def words_opposite_pairs() -> str:
-    return _opposite_pairs("word")
-
-
 def _each(units: str, what: str, places: int) -> str:
     return ", ".join(f"{case['summary'][units][what]:.{places}f}" for case in checkpoints())
-
-
-@number
-def tokens_gaps() -> str:
-    return _each("token", "gap", 3)
-
-
-@number
-def words_gaps() -> str:
-    return _each("word", "gap", 3)
-
-
-@number
-def tokens_greedy_correlations() -> str:
-    return _each("token", "spearman_greedy_word", 3)
-
-
-@number
-def words_greedy_correlations() -> str:
-    return _each("word", "spearman_greedy_word", 3)
 
 
 @number
@@ -105,20 +57,25 @@ def subword_tokens_per_word() -> str:
     return ", ".join(f"{case['tokens_per_word']:.2f}" for case in checkpoints())
 
 
-@number
-def subword_sentences() -> str:
-    return str(read("subwords/results.json")["settings"]["sentences"])
+def _setting(name: str) -> str:
+    return str(read("subwords/results.json")["settings"][name])
 
 
-@number
-def subword_samples() -> str:
-    return str(read("subwords/results.json")["settings"]["samples"])
+NUMBERS |= {f"subword-{name}": partial(_setting, name) for name in ("sentences", "samples")}
+for one in ("token", "word"):
+    NUMBERS |= {
+        f"{one}s-opposite-across": partial(_opposite, f"{one}s", "different"),
+        f"{one}s-opposite-within": partial(_opposite, f"{one}s", "same"),
+        f"{one}s-opposite-pairs": partial(_opposite_pairs, one),
+        f"{one}s-gaps": partial(_each, one, "gap", 3),
+        f"{one}s-greedy-correlations": partial(_each, one, "spearman_greedy_word", 3),
+    }
 
 
 @table
 def subwords() -> str:
-    header = ["BPE", "tokens a word", "expected, tokens", "expected, words", "greedy, words"]
-    header += ["correlation with true expected word BLEU: tokens", "words"]
+    header = ["BPE vocabulary", "tokens per word", "expected token BLEU", "expected word BLEU", "greedy word BLEU"]
+    header += [f"correlation of {units} BLEU with true word BLEU" for units in ("token", "word")]
     rows = [
         [
             case["vocabulary"],

@@ -11,7 +11,7 @@ def curves() -> list[Row]:
 
 @number
 def toy_least_correlation() -> str:
-    """Of the bound with sampled E[BLEU], over the steps of a run, rounded down."""
+    """Smallest correlation of the bound with sampled E[BLEU] over the steps of a run, rounded down."""
     return f"{int(1000 * min(curve['bound']['pearson'] for curve in curves())) / 1000:.3f}"
 
 
@@ -51,13 +51,13 @@ def _toy_table(make: Any) -> str:
 
 @table
 def toy_curves() -> str:
-    from bleugrad.reports.toy_tables import curve_table
+    from bleugrad.reports.toy.tables import curve_table
 
     return _toy_table(curve_table)
 
 
 @table
 def toy_repeats() -> str:
-    from bleugrad.reports.toy_tables import repeat_table
+    from bleugrad.reports.toy.tables import repeat_table
 
     return _toy_table(repeat_table)

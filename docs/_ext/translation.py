@@ -1,11 +1,10 @@
 """The translation results: every results/NAME/summary.json that ``bleugrad reproduce`` wrote, as tables.
 
-Where there is none yet, the text says which command makes one.
+Where no run is kept, the text names the command that makes one.
 """
 
 import json
 import sys
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -17,53 +16,93 @@ else:
     import tomli as tomllib
 
 STUDY = "reproduce"
-NONE_YET = """No run of the protocol is kept in `results/` yet. `bleugrad reproduce` carries it out: cross-entropy
-first, then each objective from the best weights, with as many tries of the learning rate for each, several seeds,
-greedy and beam search. Its summary appears here once it is kept as `results/NAME`.
+NONE_YET = """No run of the protocol is kept in `results/` yet. `bleugrad reproduce` runs it: cross-entropy first, then
+each objective from the best weights, with the same number of learning rates, several seeds, greedy search and beam
+search. The summary appears here once the run is kept as `results/NAME`.
 """
+CORPORA = {
+    "multi30k": "image captions, German to English",
+    "iwslt14": "TED talks, German to English",
+    "tatoeba": "short sentences, German to English",
+    "tatoeba_tiny": "very short sentences, German to English",
+    "e2e_nlg": "restaurant descriptions from data",
+    "builtin": "artificial grammar",
+}
+"""Corpora in the order of the pages, natural text first."""
+NAMES = {"base": "before tuning", "ce": "cross-entropy", "reinforce": "REINFORCE", "bound": "paper's bound"}
+"""Objectives whose name on the pages is not their label."""
+SHOWN = ("exact", "sharp-mix")
+"""The objectives of the short table: the plain loss and the recommended recipe."""
 
 Summary = dict[str, Any]
 
 
 def kept(results: Path = RESULTS) -> dict[str, Summary]:
-    """Summaries by the name of their folder."""
+    """Summaries by the name of their folder, in the order of the pages."""
     found = {}
     for path in sorted(results.glob("*/summary.json")):
         about = path.with_name("run.json")
         if about.exists() and json.loads(about.read_text(encoding="utf-8")).get("study") == STUDY:
             found[path.parent.name] = json.loads(path.read_text(encoding="utf-8"))
-    return found
+    order = [*CORPORA]
+    return {name: found[name] for name in sorted(found, key=lambda name: order.index(name) if name in order else 99)}
+
+
+def objectives(summary: Summary) -> dict[str, str]:
+    """Names of the trained systems by label."""
+    return {label: NAMES.get(label, label) for label in summary["titles"]}
+
+
+def number_of_seeds(summary: Summary) -> str:
+    count = len(summary["seeds"])
+    return f"{count} seed{'s' if count > 1 else ''}"
 
 
 def points(value: float) -> str:
-    """BLEU as people read it."""
+    """BLEU x 100."""
     return f"{100 * value:.2f}"
 
 
 def score(system: Summary) -> str:
-    """Mean and spread over seeds."""
+    """Mean and standard deviation over seeds."""
     spread = "" if system["std"] is None else f" ± {points(system['std'])}"
     return points(system["mean"]) + spread
 
 
-def against(scores: Summary, label: str, other: str = "ce") -> str:
-    """Difference from another system over the same seeds, with the p-value of the paired t-test."""
+def difference(scores: Summary, label: str, other: str = "ce") -> Summary | None:
+    """The paired comparison of a system with another one, with the sign of ``label - other``."""
     for pair in scores["pairs"]:
         if {pair["one"], pair["other"]} == {label, other}:
             sign = 1 if pair["one"] == label else -1
-            p = "" if pair.get("p") is None else f" (p = {pair['p']:.2g})"
-            if pair.get("equal"):
-                return "equal output"
-            return f"{100 * sign * pair['difference']:+.2f}{p}"
-    return ""
+            return pair | {"difference": sign * pair["difference"]}
+    return None
+
+
+def against(scores: Summary, label: str, other: str = "ce") -> str:
+    """Difference from another system over the same seeds, with the p-value of the paired t-test."""
+    pair = difference(scores, label, other)
+    if pair is None:
+        return ""
+    if pair.get("equal"):
+        return "equal output"
+    return f"{100 * pair['difference']:+.2f}" + ("" if pair.get("p") is None else f" (p = {pair['p']:.2g})")
+
+
+def gain(name: str) -> str:
+    """BLEU over cross-entropy, named as on a page: ``multi30k own-mix greedy`` or ``multi30k own-mix beam 5``."""
+    corpus, label, search = name.split(" ", 2)
+    pair = difference(kept()[corpus]["scores"][search], label)
+    if pair is None:
+        raise KeyError(name)
+    return f"{100 * pair['difference']:+.2f}"
 
 
 def table(summary: Summary) -> str:
     """Test BLEU of every system and search; the best is bold where tests support it."""
     searches = summary["searches"]
-    header = ["", *(f"{search}{more}" for search in searches for more in (", BLEU", ", against CE"))]
+    header = ["objective", *(f"{search}{more}" for search in searches for more in (", BLEU", ", difference from CE"))]
     rows = []
-    for label, title in summary["titles"].items():
+    for label, title in objectives(summary).items():
         row = [title]
         for search in searches:
             scores = summary["scores"][search]
@@ -74,18 +113,15 @@ def table(summary: Summary) -> str:
 
 
 def caption(name: str, summary: Summary) -> str:
-    """How many, and by which signature."""
+    """Size of the test set, number of seeds and signature."""
     return (
-        f"Test BLEU of {summary['test_sentences']} sentences, mean ± standard deviation of {len(summary['seeds'])} "
-        "seeds; differences from cross-entropy trained on for as long, with the p-value of a paired t-test over seeds. "
-        "*base* is the model before, RF REINFORCE, LB the paper's bound. "
-        f"`{summary['bleu_signature']}`. Everything else, learning rates tried and intervals, is in "
-        f"`results/{name}`."
+        f"Test BLEU of {summary['test_sentences']:,} sentences, {number_of_seeds(summary)}, "
+        f"`{summary['bleu_signature']}`. All scores, intervals and learning rates are in `results/{name}`."
     )
 
 
 def sizes(config: Summary) -> str:
-    """What the run was made with, as far as it bears on the scores."""
+    """Data, model and schedule of a run."""
     data, model, base, tuning = (config[part] for part in ("data", "model", "base", "tuning"))
     pairs = data["builtin_train"] if data["corpus"] == "builtin" else data["train_limit"]
     words = "words" if data["units"] == "words" else f"{data['vocabulary_size'] or 8000:,} subwords"
@@ -93,19 +129,19 @@ def sizes(config: Summary) -> str:
         which: ", ".join(f"{tuning[name] * factor:g}" for factor in tuning["factors"])
         for which, name in (("", "learning_rate"), (" for REINFORCE", "reinforce_learning_rate"))
     }
-    decay = f", times {tuning['decay_factor']:g} after each" if tuning["decay"] == "step" else ""
+    decay = f", multiplied by {tuning['decay_factor']:g} after each epoch" if tuning["decay"] == "step" else ""
     return (
-        f"{f'{pairs:,} pairs' if pairs else 'All pairs'}, {words}, {model['hidden']} units"
-        f"{', bfloat16' if base['precision'] == 'bf16' else ''}; at most {base['epochs']} epochs of cross-entropy at "
-        f"{base['learning_rate']:g}, then {tuning['epochs']} of each objective at "
-        f"{' and '.join(f'{values}{which}' for which, values in rates.items())}{decay}."
+        f"Training data: {f'{pairs:,} pairs' if pairs else 'all pairs'}, {words}. Model: {model['hidden']} hidden units"
+        f"{', bfloat16' if base['precision'] == 'bf16' else ''}. First phase: at most {base['epochs']} epochs of "
+        f"cross-entropy at learning rate {base['learning_rate']:g}. Second phase: {tuning['epochs']} epochs per "
+        f"objective at {' and '.join(f'{values}{which}' for which, values in rates.items())}{decay}."
     )
 
 
 def section(name: str, summary: Summary, folder: str | None = None, config: Summary | None = None) -> str:
-    """One corpus; with its settings what it was made with, with the way to the results its curves too."""
+    """One corpus: its table, its settings if given, and its curves if ``folder``, the path to results/, is given."""
     made = "" if config is None else f"{sizes(config)} "
-    text = f"**{name}**\n\n{table(summary)}\n{made}{caption(name, summary)}\n"
+    text = f"**{name}**: {CORPORA.get(name, name)}\n\n{table(summary)}\n{made}{caption(name, summary)}\n"
     if folder is None:
         return text
     return (
@@ -114,36 +150,34 @@ def section(name: str, summary: Summary, folder: str | None = None, config: Summ
 
 
 def results(found: dict[str, Summary] | None = None, folder: str | None = None) -> str:
-    """All corpora, or what to do about there being none."""
+    """All corpora."""
     found = kept() if found is None else found
     return "\n".join(section(name, summary, folder, settings(name)) for name, summary in found.items()) or NONE_YET
 
 
 def settings(name: str) -> Summary | None:
-    """Those of a kept run."""
+    """Settings of a kept run."""
     path = RESULTS / name / "config.toml"
     return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
 
-def effect(found: dict[str, Summary] | None = None) -> str:
-    """What each objective brings over cross-entropy trained on for as long: a line a corpus and search.
+def signatures(found: dict[str, Summary] | None = None) -> str:
+    """The sacreBLEU signatures of all runs."""
+    found = kept() if found is None else found
+    return " or ".join(f"`{signature}`" for signature in sorted({run["bleu_signature"] for run in found.values()}))
 
-    An objective that only one of several corpora has is left to the table of that corpus.
-    """
+
+def effect(found: dict[str, Summary] | None = None, labels: tuple[str, ...] = SHOWN) -> str:
+    """Cross-entropy and the gains of some objectives over it: one row per corpus and search."""
     found = kept() if found is None else found
     if not found:
         return NONE_YET
-    titles = {label: title for summary in found.values() for label, title in summary["titles"].items()}
-    corpora = Counter(label for summary in found.values() for label in summary["titles"])
-    least = min(2, len(found))
-    titles = {
-        label: title for label, title in titles.items() if corpora[label] >= least and label not in ("base", "ce")
-    }
     rows = []
     for name, summary in found.items():
         for search in summary["searches"]:
             scores = summary["scores"][search]
             ce = scores["systems"].get("ce")
-            cells = [against(scores, label) if label in summary["titles"] else "" for label in titles]
-            rows.append([name, search, str(len(summary["seeds"])), score(ce) if ce else "", *cells])
-    return markdown(["results", "search", "seeds", "CE", *titles.values()], rows)
+            cells = [against(scores, label) if label in summary["titles"] else "" for label in labels]
+            rows.append([f"{name}, {number_of_seeds(summary)}", search, score(ce) if ce else "", *cells])
+    header = ["corpus", "search", "cross-entropy, BLEU", *(f"{NAMES.get(label, label)}, gain" for label in labels)]
+    return markdown(header, rows)

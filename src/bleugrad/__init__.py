@@ -22,38 +22,42 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bleugrad.core.expected_bleu import expected_bleu
-    from bleugrad.core.linear_expected_bleu import linear_expected_bleu
-    from bleugrad.core.matrix_bleu import bleu
-    from bleugrad.core.score import BLEUResult, ExpectedBLEUResult
     from bleugrad.explanation.explain import explain
-    from bleugrad.explanation.page import explanation_page
-    from bleugrad.explanation.result import Explanation
     from bleugrad.losses.expected import ExpectedBLEULoss
-    from bleugrad.losses.linear import LinearExpectedBLEULoss
+    from bleugrad.losses.functional import (
+        expected_bleu_loss,
+        minimum_risk_loss,
+        reinforce_loss,
+        unbiased_bleu_loss,
+    )
     from bleugrad.losses.minimum_risk import MinimumRiskLoss
     from bleugrad.losses.reinforce import ReinforceLoss
     from bleugrad.losses.unbiased import UnbiasedBLEULoss
+    from bleugrad.outputs.rows import Projection
+    from bleugrad.scores.bleu_of_ids import bleu
+    from bleugrad.scores.expected_bleu import expected_bleu
+    from bleugrad.scores.results import BLEUResult, ExpectedBLEUResult
     from bleugrad.tokenizers import word_start_mask
     from bleugrad.training.system import load
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "BLEUResult": "bleugrad.core.score",
+    "BLEUResult": "bleugrad.scores.results",
     "ExpectedBLEULoss": "bleugrad.losses.expected",
-    "ExpectedBLEUResult": "bleugrad.core.score",
-    "Explanation": "bleugrad.explanation.result",
-    "LinearExpectedBLEULoss": "bleugrad.losses.linear",
+    "ExpectedBLEUResult": "bleugrad.scores.results",
     "MinimumRiskLoss": "bleugrad.losses.minimum_risk",
+    "Projection": "bleugrad.outputs.rows",
     "ReinforceLoss": "bleugrad.losses.reinforce",
     "UnbiasedBLEULoss": "bleugrad.losses.unbiased",
-    "bleu": "bleugrad.core.matrix_bleu",
-    "expected_bleu": "bleugrad.core.expected_bleu",
+    "bleu": "bleugrad.scores.bleu_of_ids",
+    "expected_bleu": "bleugrad.scores.expected_bleu",
+    "expected_bleu_loss": "bleugrad.losses.functional",
     "explain": "bleugrad.explanation.explain",
-    "explanation_page": "bleugrad.explanation.page",
-    "linear_expected_bleu": "bleugrad.core.linear_expected_bleu",
     "load": "bleugrad.training.system",
+    "minimum_risk_loss": "bleugrad.losses.functional",
+    "reinforce_loss": "bleugrad.losses.functional",
+    "unbiased_bleu_loss": "bleugrad.losses.functional",
     "word_start_mask": "bleugrad.tokenizers",
 }
 
@@ -61,18 +65,19 @@ __all__ = [
     "BLEUResult",
     "ExpectedBLEULoss",
     "ExpectedBLEUResult",
-    "Explanation",
-    "LinearExpectedBLEULoss",
     "MinimumRiskLoss",
+    "Projection",
     "ReinforceLoss",
     "UnbiasedBLEULoss",
     "__version__",
     "bleu",
     "expected_bleu",
+    "expected_bleu_loss",
     "explain",
-    "explanation_page",
-    "linear_expected_bleu",
     "load",
+    "minimum_risk_loss",
+    "reinforce_loss",
+    "unbiased_bleu_loss",
     "word_start_mask",
 ]
 

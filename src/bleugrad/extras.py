@@ -1,4 +1,4 @@
-"""Optional requirements: a missing one is said in words, with the command that installs it."""
+"""Optional requirements: a missing one is named, with the command that installs it."""
 
 from importlib.util import find_spec
 
@@ -18,3 +18,9 @@ def require_extra(extra: str, module: str, purpose: str) -> None:
         raise FailureError(
             f"{purpose} needs {module}, which is not installed; install it with: pip install 'bleugrad[{extra}]'"
         )
+
+
+def require_translation(purpose: str) -> None:
+    """Raise unless the packages of the extra ``bleugrad[translation]`` are installed."""
+    for module in ("sacrebleu", "safetensors", "tqdm"):
+        require_extra("translation", module, purpose)

@@ -1,30 +1,37 @@
-"""Which tokens open a word, read from a tokenizer. No tokenizer library is imported: what is passed brings its own.
+"""Which tokens open a word, read from a tokenizer. No tokenizer library is imported here.
 
 Tokenizers mark words in one of two places. SentencePiece and Metaspace (``▁the``), byte-level BPE (``Ġthe``) and
-WordPiece (``##er`` continues) mark where a word *begins*: whether a token opens a word can be seen from the token.
-``low@@ er``, ``low er</w>`` and SentencePiece with the space as suffix (``the▁``) mark where it *ends*: ``er`` may be a
-word of its own or the end of one, so that cannot be seen. But BLEU stays the same if hypothesis and references are all
-turned round, and turned round the token that ended a word opens it.
+WordPiece (``##er`` continues) mark where a word *begins*: the token shows whether it opens a word. ``low@@ er``,
+``low er</w>`` and SentencePiece with the space as suffix (``the▁``) mark where a word *ends*: ``er`` may be a word or
+the end of one. If the sentence is reversed, the token that ended a word opens it.
 """
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from bleugrad.arguments import check_int
+
 SPACE_MARK = "▁"
-BYTE_SPACES = "ĠĊĉčċČ"
-"""Space, newline, tab, carriage return, vertical tab and form feed, as byte-level BPE writes them."""
+_SPACES = tuple(chr(code) for code in range(0x3001) if chr(code).isspace())
+"""All characters at which ``str.split``, and so sacreBLEU, splits: also the no-break space and U+3000."""
+
+
+def _byte_symbols() -> dict[int, str]:
+    """The character that byte-level BPE writes for each byte."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {byte: chr(byte) for byte in printable} | {byte: chr(256 + n) for n, byte in enumerate(others)}
+
+
+BYTE_SPACES = tuple("".join(map(_byte_symbols().__getitem__, space.encode())) for space in _SPACES)
+"""Spaces as byte-level BPE writes them: ``Ġ``, ``Ċ``, ``ĉ``, ..., ``Âł``, ``ãĢĢ``."""
 
 BYTE_FALLBACK_SPACES = frozenset(f"<0x{byte:02X}>" for byte in b" \n\t\r\v\f")
-
-KINDS = (
-    "a fast tokenizer of transformers, a tokenizers.Tokenizer, a sentencepiece.SentencePieceProcessor, or the "
-    "vocabulary as a list of token strings or a dict of token strings to ids"
-)
 
 
 def word_start_mask(
@@ -34,28 +41,29 @@ def word_start_mask(
     flipped: bool = False,
     size: int | None = None,
 ) -> Tensor:
-    """The tokens that open a word, (V,) bool: what ``word_start=`` wants.
+    """The tokens that open a word, (V,) bool, for ``word_start=``.
 
-    Words are what the tokenizer marks as such. Space marks (``▁``, ``Ġ``) give the words between spaces; WordPiece
-    gives those of its pre-tokenizer, which usually parts punctuation as well.
+    Words are those that the tokenizer marks. Space marks (``▁``, ``Ġ``) give the words between spaces, where tokens
+    that begin with any other space (tab, no-break space, U+3000) open a word too, as in sacreBLEU. WordPiece gives the
+    words of its pre-tokenizer, which usually splits off punctuation as well.
 
     Args:
-        tokenizer: a fast tokenizer of transformers, a ``tokenizers.Tokenizer``, a
-            ``sentencepiece.SentencePieceProcessor``, or the vocabulary: a list of token strings, or a dict of them to
-            ids.
-        special: whether special tokens (padding, begin, end, unknown) open a word, by default yes, so that none becomes
-            part of the word before it. A dict of token strings to bools settles single tokens, special or not, and the
-            special ones it leaves out open a word. A plain vocabulary does not say which tokens are special: there a
-            token without mark opens a word as the vocabulary's style has it, unless named here.
-        flipped: for vocabularies that mark where a word *ends* (``low@@ er``, ``er</w>``, ``er▁``): whether a token
-            opens a word cannot be seen from it there. BLEU does not change if hypotheses and references are flipped in
-            time, and then the tokens that end a word open it: ``flipped=True`` gives the mask of those, for
-            ``loss(logits.flip(1), labels.flip(1))``. Exact, for fixed lengths: leave ``eos_id`` out.
+        tokenizer: a fast tokenizer of transformers, a ``tokenizers.Tokenizer``, a ``SentencePieceProcessor``, or the
+            vocabulary: a list of token strings, or a dict of them to ids.
+        special: whether special tokens (padding, begin, end) open a word, by default yes, so that none becomes part of
+            the word before it. A dict of token strings to bools decides single tokens, special or not; special tokens
+            that it does not name open a word. A plain vocabulary does not tell which tokens are special: its tokens
+            are read by their marks, unless they are named here.
+        flipped: for vocabularies that mark where a word *ends* (``low@@ er``, ``er</w>``, ``er▁``), the mask of the
+            tokens that end a word, for ``loss(logits.flip(1), labels.flip(1))``: BLEU does not change if hypotheses
+            and references are flipped in time. Exact, for fixed lengths: leave ``eos_id`` out.
         size: V of the model where it is larger than the tokenizer's; ids without a token are like special tokens.
 
-    Tokens added by hand that are not special are read like all others. A token with a space inside counts as a part of
-    one word. Words are equal where their tokens are, so write the first word of a sentence like the others
-    (``add_prefix_space=True`` for byte-level BPE).
+    The unknown token of a tokenizer with ``▁`` continues a word: the ``▁`` before it is a token of its own. Elsewhere
+    it opens one. Tokens added by hand that are not special are read like all others. A token with a space inside counts
+    as part of one word, and two spaces in a row (``▁the ▁ ▁cat``) make an empty word: normalise the text first, as
+    SentencePiece does by default. Words are equal if their tokens are, so write the first word of a sentence like the
+    others (``add_prefix_space=True`` for byte-level BPE).
 
     Example:
         >>> vocabulary = ["<s>", "▁the", "▁low", "er", "est"]
@@ -65,29 +73,42 @@ def word_start_mask(
         [True, False, True]
     """
     read = _read(tokenizer)
+    if not isinstance(special, bool | Mapping):
+        raise TypeError(f"special is a {type(special).__name__}; expected True, False or a dict of tokens to bools")
+    if not isinstance(flipped, bool):
+        raise TypeError(f"flipped is a {type(flipped).__name__}; expected True or False")
     if flipped != read.style.marks_ends:
         raise ValueError(_direction_error(read.style, flipped))
     mask = torch.full((_vocabulary_size(read.tokens, size),), special is not False)
     for token, index in read.tokens.items():
         mask[index] = read.style.opens(token) or token in read.swallow_space
-    if not isinstance(special, Mapping):
-        mask[sorted(read.special)] = bool(special)
-        return mask
-    mask[sorted(read.special)] = True
-    for token, opens in special.items():
+    mask[sorted(read.special)] = special is not False
+    for token, opens in special.items() if isinstance(special, Mapping) else ():
         if token not in read.tokens:
             raise ValueError(f"special names {token!r}, which is not a token of the tokenizer")
         mask[read.tokens[token]] = bool(opens)
     return mask
 
 
+def marks_word_ends(tokenizer: object) -> bool:
+    """Whether the tokenizer marks where words end, so that :func:`word_start_mask` needs ``flipped=True``."""
+    return _read(tokenizer).style.marks_ends
+
+
 @dataclass(frozen=True)
 class _Style:
-    """How a vocabulary marks words: ``opens`` a word, read from the side that ``marks_ends`` tells."""
+    """How a vocabulary marks words: ``opens`` a word, read from the side that ``marks_ends`` tells.
+
+    ``unknown_opens``: whether the unknown token stands for a word, or for characters after a separate space mark.
+    """
 
     name: str
     opens: Callable[[str], bool]
     marks_ends: bool = False
+    unknown_opens: bool = True
+
+
+BYTE_LEVEL = _Style("Ġ opens a word", lambda token: token.startswith(BYTE_SPACES))
 
 
 @dataclass(frozen=True)
@@ -97,7 +118,7 @@ class _Read:
     tokens: Mapping[str, int]
     style: _Style
     special: frozenset[int] = frozenset()
-    swallow_space: frozenset[str] = field(default_factory=frozenset)
+    swallow_space: frozenset[str] = frozenset()
 
 
 def _read(tokenizer: object) -> _Read:
@@ -106,13 +127,16 @@ def _read(tokenizer: object) -> _Read:
         return _Read(tokens, _style_of_strings(tokens))
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
     if callable(getattr(backend, "to_str", None)) and callable(getattr(backend, "get_vocab", None)):
-        known = frozenset(getattr(tokenizer, "all_special_ids", ()))
-        return _read_fast(backend, known)
+        return _read_fast(backend, frozenset(getattr(tokenizer, "all_special_ids", ())))
     if callable(getattr(tokenizer, "id_to_piece", None)) and callable(getattr(tokenizer, "is_control", None)):
         return _read_sentencepiece(tokenizer)
     found = f"{type(tokenizer).__module__}.{type(tokenizer).__qualname__}"
     hint = "; its vocabulary can be passed instead" if hasattr(tokenizer, "get_vocab") else ""
-    raise TypeError(f"tokenizer is a {found}, which cannot be read{hint}; expected {KINDS}")
+    raise TypeError(
+        f"tokenizer is a {found}, which cannot be read{hint}; expected a fast tokenizer of transformers, a "
+        "tokenizers.Tokenizer, a sentencepiece.SentencePieceProcessor, or the vocabulary as a list of token strings or "
+        "a dict of token strings to ids"
+    )
 
 
 def _read_fast(backend: Any, special: frozenset[int]) -> _Read:
@@ -120,34 +144,33 @@ def _read_fast(backend: Any, special: frozenset[int]) -> _Read:
     description = json.loads(backend.to_str())
     added = backend.get_added_tokens_decoder()
     tokens = backend.get_vocab(with_added_tokens=True)
-    return _Read(
-        tokens,
-        _style_of_description(description, tokens),
-        special | {index for index, token in added.items() if token.special},
-        frozenset(token.content for token in added.values() if token.lstrip),
-    )
+    style, model = _style_of_description(description, tokens), description["model"]
+    special |= {index for index, token in added.items() if token.special}
+    if not style.unknown_opens:
+        special -= {tokens.get(model.get("unk_token")), model.get("unk_id")}
+    return _Read(tokens, style, special, frozenset(token.content for token in added.values() if token.lstrip))
 
 
 def _read_sentencepiece(processor: Any) -> _Read:
     size = processor.get_piece_size()
     tokens = {processor.id_to_piece(index): index for index in range(size)}
-    kinds = (processor.is_control, processor.is_unknown, processor.is_unused)
+    style = _space_mark_style(SPACE_MARK, tokens)
+    kinds = [processor.is_control, processor.is_unused, *([processor.is_unknown] if style.unknown_opens else [])]
     special = frozenset(index for index in range(size) if any(kind(index) for kind in kinds))
-    return _Read(tokens, _space_mark_style(SPACE_MARK, tokens), special)
+    return _Read(tokens, style, special)
 
 
 def _style_of_description(description: Mapping[str, Any], tokens: Iterable[str]) -> _Style:
     model = description["model"]
     if model["type"] == "WordLevel":
-        return _Style("one token a word", lambda token: True)
+        return _Style("one token per word", lambda token: True)
     if prefix := model.get("continuing_subword_prefix"):
         return _continuation_style(prefix)
     if suffix := model.get("end_of_word_suffix"):
         return _end_mark_style(suffix)
-    parts = list(_parts(description.get("pre_tokenizer"))) + list(_parts(description.get("decoder")))
-    parts += _parts(description.get("normalizer"))
+    parts = [part for name in ("pre_tokenizer", "decoder", "normalizer") for part in _parts(description.get(name))]
     if any(part["type"] == "ByteLevel" for part in parts):
-        return _byte_level_style()
+        return BYTE_LEVEL
     for part in parts:
         if part["type"] == "Metaspace":
             return _space_mark_style(part.get("replacement", SPACE_MARK), tokens)
@@ -155,20 +178,17 @@ def _style_of_description(description: Mapping[str, Any], tokens: Iterable[str])
             return _space_mark_style(SPACE_MARK, tokens)
     found = ", ".join([f"model {model['type']}", *(part["type"] for part in parts)])
     raise ValueError(
-        f"tokenizer has no mark of words that is known: found {found}; expected Metaspace, ByteLevel, WordPiece, or a "
-        "BPE model with continuing_subword_prefix or end_of_word_suffix"
+        f"tokenizer has an unrecognised word-boundary marker: found {found}; expected Metaspace, ByteLevel, WordPiece, "
+        "or a BPE model with continuing_subword_prefix or end_of_word_suffix"
     )
 
 
-def _parts(component: Mapping[str, Any] | None) -> Iterable[Mapping[str, Any]]:
-    """A component of the description and those it is a sequence of."""
-    if component is None:
-        return
-    if component["type"] != "Sequence":
-        yield component
-    for name in ("pretokenizers", "decoders", "normalizers"):
-        for part in component.get(name, ()):
-            yield from _parts(part)
+def _parts(component: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
+    """A component of the description, or those it is a sequence of."""
+    if component is None or component["type"] != "Sequence":
+        return [] if component is None else [component]
+    names = ("pretokenizers", "decoders", "normalizers")
+    return [part for name in names for inner in component.get(name, ()) for part in _parts(inner)]
 
 
 def _style_of_strings(tokens: Iterable[str]) -> _Style:
@@ -185,17 +205,14 @@ def _style_of_strings(tokens: Iterable[str]) -> _Style:
     if len(marks) != 1:
         what = f"several marks of words, {', '.join(marks)}" if marks else "no mark of words"
         raise ValueError(f"tokenizer is a vocabulary with {what}; expected one of {', '.join(found)} among its tokens")
-    match marks[0]:
-        case "@@":
-            return _Style("a word goes on after @@", lambda token: not token.endswith("@@"), marks_ends=True)
-        case "</w>":
-            return _end_mark_style("</w>")
-        case "##":
-            return _continuation_style("##")
-        case "Ġ":
-            return _byte_level_style()
-        case mark:
-            return _space_mark_style(mark, tokens)
+    styles = {
+        "@@": _Style("a word goes on after @@", lambda token: not token.endswith("@@"), marks_ends=True),
+        "</w>": _end_mark_style("</w>"),
+        "##": _continuation_style("##"),
+        SPACE_MARK: _space_mark_style(SPACE_MARK, tokens),
+        "Ġ": BYTE_LEVEL,
+    }
+    return styles[marks[0]]
 
 
 def _continuation_style(prefix: str) -> _Style:
@@ -206,27 +223,25 @@ def _end_mark_style(suffix: str) -> _Style:
     return _Style(f"{suffix} ends a word", lambda token: token.endswith(suffix), marks_ends=True)
 
 
-def _byte_level_style() -> _Style:
-    return _Style("Ġ opens a word", lambda token: token[:1] in BYTE_SPACES and token != "")
-
-
 def _space_mark_style(mark: str, tokens: Iterable[str]) -> _Style:
     """The space is part of the token after it, or, if that is what most marked tokens show, of the one before."""
-    prefixed = suffixed = 0
-    for token in tokens:
-        begins, ends = token.startswith(mark), token.endswith(mark)
-        prefixed += begins and not ends
-        suffixed += ends and not begins
-    if suffixed > prefixed:
+    if sum(token.endswith(mark) - token.startswith(mark) for token in tokens) > 0:
         return _end_mark_style(mark)
-    return _Style(f"{mark} opens a word", lambda token: token.startswith(mark) or token in BYTE_FALLBACK_SPACES)
+    openings = (mark, *_SPACES)
+    return _Style(
+        f"{mark} opens a word",
+        lambda token: token.startswith(openings) or token in BYTE_FALLBACK_SPACES,
+        unknown_opens=False,
+    )
 
 
 def _checked_vocabulary(vocabulary: Mapping[Any, Any] | Sequence[Any]) -> Mapping[str, int]:
     if not isinstance(vocabulary, Mapping):
-        repeated = len(vocabulary) - len(set(vocabulary))
-        if repeated:
+        if repeated := len(vocabulary) - len(set(map(repr, vocabulary))):
             raise ValueError(f"tokenizer is a list with {repeated} tokens that occur before; expected distinct tokens")
+        for index, token in enumerate(vocabulary):
+            if not isinstance(token, str):
+                raise TypeError(f"tokenizer holds {token!r}: {index}; expected token strings")
         vocabulary = {token: index for index, token in enumerate(vocabulary)}
     if not vocabulary:
         raise ValueError("tokenizer is an empty vocabulary; expected token strings")
@@ -238,8 +253,8 @@ def _checked_vocabulary(vocabulary: Mapping[Any, Any] | Sequence[Any]) -> Mappin
 
 def _vocabulary_size(tokens: Mapping[str, int], size: int | None) -> int:
     least = max(tokens.values()) + 1
-    if size is not None and size < least:
-        raise ValueError(f"size is {size}; expected at least {least}, the tokenizer's vocabulary")
+    if size is not None and not least <= check_int("size", size) < 2**31:
+        raise ValueError(f"size is {size}; expected at least {least}, the tokenizer's vocabulary, and below 2**31")
     return least if size is None else size
 
 

@@ -53,8 +53,8 @@ def test_help_shows_every_setting_with_its_default_and_an_example(capsys):
     assert stop.value.code == 0
     shown = " ".join(capsys.readouterr().out.split())
     for text in (
-        "--vocabulary INT words to choose from (default: 10000)",
-        "--orders INT [INT ...] draw BLEU-N for each of these N (default: 1 2 4)",
+        "--vocabulary INT size of the vocabulary (default: 10000)",
+        "--orders INT [INT ...] orders N of BLEU-N (default: 1 2 4)",
         "--method {bound,exact}",
         "--repeats-cases",
         "(default: runs/toy)",
@@ -90,6 +90,16 @@ def test_no_command_shows_the_help_and_is_wrong_usage(capsys):
         (["toy", "--repeats-length", "9"], "repeats.vocabulary is 5; expected at least length = 9"),
         (["toy", "--repeats-vocabulary", "60"], "repeats.vocabulary is 60 and length 5"),
         (["toy", "--config", "absent.toml"], "cannot read absent.toml: No such file"),
+        (["toy", "--seed", "9" * 400], "seed is a whole number of 1329 bits"),
+        (["toy", "--orders", str(2**63)], "orders is a whole number of 64 bits"),
+        (["toy", "--output", "\udcff"], "output is '\\udcff'; expected UTF-8 text without NUL"),
+        (["train", "--threads", str(2**31)], "threads is 2147483648; expected at most 1024"),
+        (["train", "--objective", "exact", "--objective-sharpness", "1e39"], "objective.sharpness is 1e+39; expected"),
+        (["train", "--objective-max-order", str(2**63)], "objective.max_order is a whole number of 64 bits"),
+        (["train", "--objective-temperature", "1e-45"], "expected 0, or at least 1e-30"),
+        (["translate", "run", "--beam", str(2**31)], "beam is 2147483648; expected at most 2147483647"),
+        (["explain", "run", "a\0b"], "sources is 'a\\x00b'; expected UTF-8 text without NUL"),
+        (["explain", "run", "--smoothing", "1e39"], "smoothing is 1e+39; expected at most 1e+30"),
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_code_2(words, message, capsys, tmp_path, monkeypatch):
@@ -121,6 +131,7 @@ def test_a_wrong_key_in_the_file_names_file_and_key(tmp_path, capsys):
         (["report", "absent"], "absent holds no run"),
         (["toy", *SMALL, "--output", "taken"], "taken is a file"),
         (["toy", *SMALL, "--output", "taken/run"], "cannot write the run to taken/run: Not a directory"),
+        (["data", "--corpus", "multi30k", "--directory", "~nouser"], "the home directory of ~ is unknown"),
     ],
 )
 def test_a_failure_is_one_line_and_exit_code_1(words, message, capsys, tmp_path, monkeypatch):
@@ -140,6 +151,7 @@ def test_a_failure_is_one_line_and_exit_code_1(words, message, capsys, tmp_path,
         (OSError(28, "No space left on device", "here"), "bleugrad toy: here: No space left on device"),
         (MemoryError(), "bleugrad toy: not enough memory for these settings"),
         (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), "not enough memory"),
+        (RuntimeError("Storage size calculation overflowed with sizes=[2147483647, 2147483647]"), "not enough memory"),
     ],
 )
 def test_what_the_machine_refuses_is_said_in_words(error, message, capsys, tmp_path, monkeypatch):
@@ -160,6 +172,13 @@ def test_a_bug_is_not_hidden(tmp_path, monkeypatch):
         main(["toy", *SMALL, "--output", str(tmp_path / "run")])
 
 
+@pytest.mark.parametrize(("number", "name"), [(0, "input"), (1, "output"), (2, "error")])
+def test_a_closed_standard_stream_is_one_line(number, name):
+    done = run_process("-m", "bleugrad", "data", preexec_fn=lambda: os.close(number))
+    message = f"bleugrad: standard {name} is closed; redirect it, for example to {os.devnull}\n"
+    assert (done.returncode, done.stdout + done.stderr) == (1, message)
+
+
 def test_a_missing_extra_is_named_with_the_command_that_installs_it(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("bleugrad.extras.find_spec", lambda name: None)
     assert main(["toy", *SMALL, "--output", str(tmp_path / "run")]) == 1
@@ -168,7 +187,15 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it(tmp_path, ca
     )
 
 
-def test_control_c_is_a_short_line_and_leaves_an_interrupted_run(tmp_path):
+@pytest.mark.parametrize(
+    ("ending", "code", "line"),
+    [
+        (signal.SIGINT, 130, "interrupted"),
+        (signal.SIGTERM, 143, "interrupted by SIGTERM"),
+        (signal.SIGHUP, 129, "interrupted by SIGHUP"),
+    ],
+)
+def test_a_signal_is_a_short_line_and_leaves_an_interrupted_run(tmp_path, ending, code, line):
     output = tmp_path / "run"
     words = ["-m", "bleugrad", "toy", "--seeds", "1000", "--vocabulary", "100", "--output", str(output)]
     process = subprocess.Popen(
@@ -176,16 +203,16 @@ def test_control_c_is_a_short_line_and_leaves_an_interrupted_run(tmp_path):
         env=ENVIRONMENT,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background job ignores it otherwise
+        preexec_fn=lambda: signal.signal(ending, signal.SIG_DFL),  # a background job ignores some
     )
     deadline = time.monotonic() + 60
     metrics = output / "metrics.jsonl"
     while not (metrics.exists() and metrics.stat().st_size) and time.monotonic() < deadline:
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(ending)
     shown = process.communicate(timeout=60)[1]
-    assert process.returncode == 130
-    assert shown.splitlines()[-1] == "bleugrad toy: interrupted"
+    assert process.returncode == code
+    assert shown.splitlines()[-1] == f"bleugrad toy: {line}"
     assert "Traceback" not in shown
     assert '"status": "interrupted"' in (output / "run.json").read_text()
     assert metrics.read_text().endswith("}\n")

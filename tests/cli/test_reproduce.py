@@ -20,14 +20,16 @@ STAGES = 2 * (1 + 1 + 2 * (2 + 1))
 
 @pytest.fixture(scope="module")
 def options(tmp_path_factory):
-    """Two seeds, two objectives, two learning rates, on a few dozen sentences."""
+    """Two seeds, two branches, two learning rates, on a few dozen sentences."""
     corpus = write_corpus(tmp_path_factory.mktemp("corpus"), train=96, valid=8, test=12)
+    mix = corpus / "mix.toml"
+    mix.write_text('[branches.mix.objective]\nname = "exact"\ncross_entropy_weight = 0.1\n')
     return [
         *["--data-corpus", "files", "--data-directory", str(corpus), "--data-min-count", "1", "--data-batch-size", "8"],
         *["--model-hidden", "8", "--model-embedding", "8", "--base-epochs", "14", "--base-learning-rate", "0.03"],
         *["--base-early-stopping", "0"],
         *["--tuning-epochs", "1", "--tuning-factors", "1", "10", "--tuning-learning-rate", "1e-3"],
-        *["--objectives", "ce", "mix=exact,cross_entropy_weight=0.1", "--seeds", "2", "--resamples", "100"],
+        *["--config", str(mix), "--branches", "ce,mix", "--seeds", "2", "--resamples", "100"],
         *["--device", "cpu", "--checkpoint-every", "2"],
     ]
 
@@ -48,6 +50,7 @@ def results(path):
     return summary, (path / "tables.tex").read_text()
 
 
+@pytest.mark.slow
 def test_every_stage_is_a_run_of_its_own_with_a_log(finished):
     stages = {str(path.parent.relative_to(finished)) for path in finished.glob("seed-*/*/run.json")}
     tries = [f"{label}-lr{rate}" for label in ("ce", "mix") for rate in ("1e-3", "1e-2")]
@@ -57,10 +60,11 @@ def test_every_stage_is_a_run_of_its_own_with_a_log(finished):
     assert "epoch 1: loss" in (finished / "seed-1" / "base" / "log.txt").read_text()
 
 
+@pytest.mark.slow
 def test_the_log_tells_the_number_of_stages_the_time_left_and_the_results(finished):
     log = (finished / "log.txt").read_text()
     lines = log.splitlines()
-    assert lines[0] == f"stages: {STAGES} (base runs 2, tuning runs 8, tests 6); at a time: 2"
+    assert lines[0] == f"stages: {STAGES} (base runs 2, tuning runs 8, tests 6); in parallel: 2"
     assert lines[1].startswith(f"[ 1/{STAGES}] seed-")
     assert "base: valid BLEU" in lines[1]
     assert "left" in lines[1]
@@ -69,6 +73,7 @@ def test_the_log_tells_the_number_of_stages_the_time_left_and_the_results(finish
     assert lines[-1] == f"report: {finished / 'report.html'}"
 
 
+@pytest.mark.slow
 def test_the_branches_start_from_the_best_weights_of_the_base(finished):
     for seed in (1, 2):
         best = json.loads((finished / f"seed-{seed}" / "base" / "summary.json").read_text())["best_bleu"]
@@ -78,6 +83,7 @@ def test_the_branches_start_from_the_best_weights_of_the_base(finished):
             assert history[0]["bleu"] == best
 
 
+@pytest.mark.slow
 def test_the_summary_holds_what_the_stages_saved(finished):
     summary, _ = results(finished)
     assert summary["seeds"] == [1, 2]
@@ -97,17 +103,19 @@ def test_the_summary_holds_what_the_stages_saved(finished):
     assert [len(search["pairs"]) for search in summary["scores"].values()] == [3, 3]
 
 
+@pytest.mark.slow
 def test_what_is_done_is_not_done_again_and_a_lost_page_is_drawn_again(finished, options, capsys):
     before = results(finished)
     times = {path: path.stat().st_mtime_ns for path in finished.glob("seed-*/*/run.json")}
     (finished / "report.html").unlink()
     assert main(["reproduce", *options, "--output", str(finished)]) == 0
-    assert f"done already: {STAGES}" in capsys.readouterr().out
+    assert f"already done: {STAGES}" in capsys.readouterr().out
     assert results(finished) == before
     assert {path: path.stat().st_mtime_ns for path in finished.glob("seed-*/*/run.json")} == times
     assert (finished / "report.html").exists()
 
 
+@pytest.mark.slow
 def test_a_report_needs_no_stage(finished, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(finished, copy, ignore=shutil.ignore_patterns("seed-*", "report.html", "figures"))
@@ -115,13 +123,15 @@ def test_a_report_needs_no_stage(finished, tmp_path):
     assert (copy / "report.html").read_bytes() == (finished / "report.html").read_bytes()
 
 
+@pytest.mark.slow
 def test_other_settings_in_the_same_directory_are_refused(finished, options, capsys):
     before = results(finished)
     assert main(["reproduce", *options, "--base-epochs", "7", "--output", str(finished)]) == 1
     assert results(finished) == before
-    assert "was made with optimizer.epochs = 14, and 7 is asked for now" in capsys.readouterr().err
+    assert "was made with optimizer.epochs = 14, and 7 is requested now" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_bases_alone_go_on_for_more_epochs(finished, options, tmp_path):
     copy, base = tmp_path / "copy", Path("seed-1", "base")
     shutil.copytree(finished, copy, ignore=shutil.ignore_patterns("*-lr*"))
@@ -132,6 +142,7 @@ def test_bases_alone_go_on_for_more_epochs(finished, options, tmp_path):
     assert json.loads((copy / base / "run.json").read_text())["resumed"]
 
 
+@pytest.mark.slow
 def test_a_failing_stage_is_named_with_its_log(finished, options, tmp_path, capsys):
     copy = tmp_path / "copy"
     shutil.copytree(finished, copy)
@@ -147,6 +158,7 @@ def test_a_failing_stage_is_named_with_its_log(finished, options, tmp_path, caps
     assert json.loads((copy / "run.json").read_text())["status"] == "failed"
 
 
+@pytest.mark.slow
 def test_a_run_taken_up_again_knows_the_time_left(finished, options, tmp_path, capsys):
     copy = tmp_path / "copy"
     shutil.copytree(finished, copy)
@@ -159,6 +171,7 @@ def test_a_run_taken_up_again_knows_the_time_left(finished, options, tmp_path, c
     assert results(copy) == results(finished)
 
 
+@pytest.mark.slow
 def test_overwriting_removes_every_stage(finished, options, tmp_path):
     from bleugrad.experiments.paper.study import remove_stages
 
@@ -174,7 +187,7 @@ def test_overwriting_removes_every_stage(finished, options, tmp_path):
     [
         (["--jobs", "0"], 2, "jobs is 0; expected at least 1"),
         (["--preset", "none"], 2, "preset is 'none'; expected one of builtin"),
-        (["--objectives", "exacct"], 2, "objectives: 'exacct' is not known; did you mean 'exact'?"),
+        (["--branches", "ce,exacct"], 2, "branches: 'exacct' is not known; did you mean 'exact'?"),
         (["--data-corpus", "files", "--data-directory", "absent"], 2, "directory is 'absent', which is not a folder"),
     ],
 )
@@ -184,11 +197,11 @@ def test_mistakes_are_one_line(words, code, message, tmp_path, capsys):
 
 
 def test_two_processes_do_not_share_a_directory(tmp_path, capsys):
-    from bleugrad.experiments.paper.lock import locked
+    from bleugrad.runs.lock import locked
 
     with locked(tmp_path / "run"):
         assert main(["reproduce", "--output", str(tmp_path / "run")]) == 1
-    assert "another process is at work" in capsys.readouterr().err
+    assert f"is in use by process {os.getpid()} on " in capsys.readouterr().err
 
 
 def start(options, path):
@@ -216,6 +229,10 @@ def workers_of(process):
     return [int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
 
 
+def statuses(path):
+    return {json.loads(stage.read_text())["status"] for stage in path.glob("seed-*/*/run.json")}
+
+
 def is_alive(pid):
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -233,7 +250,7 @@ def test_killed_and_interrupted_it_ends_with_the_same_results(finished, options,
     os.kill(workers_of(process)[0], signal.SIGKILL)
     _, error = process.communicate(timeout=120)
     assert process.returncode == 1
-    assert "failed: its process was ended by signal 9; its log: " in error
+    assert "failed: its process was killed by signal 9; its log: " in error
 
     process = start(options, path)
     done = len(list(path.glob("seed-*/*/summary.json")))
@@ -247,10 +264,12 @@ def test_killed_and_interrupted_it_ends_with_the_same_results(finished, options,
     process = start(options, path)
     done = len(list(path.glob("seed-*/*/summary.json")))
     wait_for(lambda: len(list(path.glob("seed-*/*/summary.json"))) > done, "further stage")
-    process.send_signal(signal.SIGINT)
+    for _ in range(2):  # the second one comes while it waits for its workers
+        process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=120)
     assert process.returncode == 130, error
     assert json.loads((path / "run.json").read_text())["status"] == "interrupted"
+    assert statuses(path) == {"finished", "interrupted"}
 
     assert main(["reproduce", *options, "--jobs", "2", "--output", str(path)]) == 0
     assert results(path) == results(finished)

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from bleugrad.cli import lines
 from bleugrad.cli.lines import arriving_lines
 from bleugrad.cli.main import main
 from bleugrad.configuration.loading import read_toml
@@ -55,6 +56,15 @@ def test_tuning_makes_a_run_of_its_own(run):
     assert config["data"] == before["data"]
     assert json.loads((tuned / "run.json").read_text())["study"] == "tune"
     assert (tuned / "vocabulary.source.json").read_bytes() == (run / "vocabulary.source.json").read_bytes()
+
+
+def test_tuning_into_a_run_that_is_in_use_is_refused(run, tmp_path, capsys):
+    from bleugrad.runs.lock import locked
+
+    with locked(tmp_path / "tuned"):
+        assert main(["tune", str(run), "--output", str(tmp_path / "tuned")]) == 1
+        assert [path.name for path in (tmp_path / "tuned").iterdir()] == [".lock"]
+    assert f"tuned is in use by process {os.getpid()} on " in capsys.readouterr().err
 
 
 def test_evaluation_shows_scores_with_their_signature(run, capsys):
@@ -133,6 +143,15 @@ def test_lines_come_in_groups_where_they_wait():
         next(groups)
 
 
+def test_input_without_lines_ends(monkeypatch):
+    monkeypatch.setattr(lines, "MOST_BYTES", 100)
+    groups = arriving_lines(io.BytesIO(b"a\n" + b"x" * 101), 2)
+    assert next(groups) == ["a"]
+    with pytest.raises(FailureError, match="line 2 of the input has more than 100 bytes"):
+        next(groups)
+    assert list(arriving_lines(io.BytesIO(b"x" * 100), 2)) == [["x" * 100]]
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
@@ -160,13 +179,15 @@ def test_mistakes_are_one_line_and_leave_nothing(words, code, message, tmp_path,
 
 
 def test_settings_come_from_preset_then_file_then_options(tmp_path):
-    from bleugrad.training.presets import PRESETS, configured, preset
+    from bleugrad.configuration.loading import layered
+    from bleugrad.training.config import TrainConfig
+    from bleugrad.training.presets import PRESETS, preset
 
     (tmp_path / "file.toml").write_text("[model]\nhidden = 32\nembedding = 16\n")
-    config = configured(preset("tiny"), tmp_path / "file.toml", {"model": {"embedding": 8}})
+    config = layered(TrainConfig, preset("tiny"), tmp_path / "file.toml", {"model": {"embedding": 8}})
     assert (config.model.hidden, config.model.embedding, config.data.corpus) == (32, 8, "tatoeba_tiny")
     for name in PRESETS:
-        configured(preset(name), None, {})
+        layered(TrainConfig, preset(name), None, {})
 
 
 def test_resume_goes_on_with_the_settings_of_the_run(corpus, tmp_path, capsys):

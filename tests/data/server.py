@@ -13,6 +13,8 @@ class Site:
     files: dict[str, bytes] = field(default_factory=dict)
     ranges: bool = True
     tags: dict[str, str] = field(default_factory=dict)
+    heeds_if_range: bool = True
+    lengths: bool = True
     cut_after: int | None = None
     stall_after: int | None = None
     cuts_left: int = 10**9
@@ -52,11 +54,14 @@ def _handler(site):
                 return self.send_error(404)
             content, tag = site.files[self.path], site.tags.get(self.path)
             start = 0
-            if asked and site.ranges and self.headers.get("If-Range", tag) == tag:
+            fits = self.headers.get("If-Range", tag) == tag or not site.heeds_if_range
+            if asked and site.ranges and fits:
                 start = int(asked.removeprefix("bytes=").removesuffix("-"))
             if start and start >= len(content):
                 self.send_response(416)
                 self.send_header("Content-Range", f"bytes */{len(content)}")
+                if tag:
+                    self.send_header("ETag", tag)
                 self.send_header("Content-Length", "0")
                 return self.end_headers()
             self.send_response(206 if start else 200)
@@ -64,7 +69,8 @@ def _handler(site):
                 self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
             if tag:
                 self.send_header("ETag", tag)
-            self.send_header("Content-Length", str(len(content) - start))
+            if site.lengths:
+                self.send_header("Content-Length", str(len(content) - start))
             self.end_headers()
             self._send(content[start:])
 

@@ -9,7 +9,7 @@ import torch
 
 from bleugrad.data.batches import USUAL_LENGTH, BatchPlan, shard
 from bleugrad.data.encoding import EncodedSplit
-from bleugrad.data.vocabulary import BOS, EOS, PAD
+from bleugrad.special_ids import BOS, EOS, PAD
 
 
 def encoded(rng, count, longest=30, more_references=False):

@@ -23,10 +23,10 @@ FILES = dict.fromkeys(("train_source", "train_target", "valid_source", "valid_ta
         ({"train_source": "a"}, "train_source is given and corpus is 'builtin'; expected corpus 'files'"),
         ({"corpus": "files"}, "train_source is not given; expected it, or directory"),
         ({"corpus": "files", **FILES, "test_source": "x"}, "test_target is not given; expected both sides"),
-        ({"units": "bpe", "vocabulary_target": "x"}, "units is 'bpe' and a list of words is given"),
+        ({"units": "bpe", "vocabulary_target": "x"}, "units is 'bpe' and a word list is given"),
         ({"vocabulary_size": 4}, "vocabulary_size is 4; expected at least 5, or 0"),
         ({"max_ratio": 0.5}, "max_ratio is 0.5; expected at least 1, or 0"),
-        ({"source_language": "en"}, "target_language is 'en', as is source_language"),
+        ({"source_language": "en"}, "target_language is 'en', the same as source_language"),
         ({"source_language": ""}, "a language is empty"),
     ],
 )

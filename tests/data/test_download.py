@@ -25,8 +25,18 @@ def quick(monkeypatch):
 
 @pytest.fixture
 def site():
-    with serve(Site({"/corpus.tgz": CONTENT})) as running:
+    with serve(Site({"/corpus.tgz": CONTENT}, tags={"/corpus.tgz": TAG})) as running:
         yield running
+
+
+TAG = '"first"'
+
+
+def keep_part(folder, content, tag=TAG):
+    """What a broken download leaves behind."""
+    (folder / "corpus.tgz.part").write_bytes(content)
+    if tag is not None:
+        (folder / "corpus.tgz.part.etag").write_text(tag)
 
 
 def names(folder):
@@ -39,35 +49,67 @@ def test_a_file_comes_whole_with_its_checksum(site, tmp_path):
     assert names(tmp_path) == ["corpus.tgz"]
 
 
-@pytest.mark.parametrize("tag", [None, '"first"'])
-def test_a_part_is_gone_on_with(site, tmp_path, tag):
-    if tag:
-        site.tags["/corpus.tgz"] = tag
-        (tmp_path / "corpus.tgz.part.etag").write_text(tag)
-    (tmp_path / "corpus.tgz.part").write_bytes(CONTENT[:1000])
+def test_a_part_is_gone_on_with(site, tmp_path):
+    keep_part(tmp_path, CONTENT[:1000])
     download(f"{site.address}/corpus.tgz", tmp_path / "corpus.tgz", DIGEST)
     assert site.requests == [("/corpus.tgz", "bytes=1000-")]
     assert (tmp_path / "corpus.tgz").read_bytes() == CONTENT
     assert names(tmp_path) == ["corpus.tgz"]
 
 
-def test_a_part_of_another_version_is_not_joined_to_this_one(site, tmp_path):
-    site.tags["/corpus.tgz"] = '"second"'
-    (tmp_path / "corpus.tgz.part").write_bytes(b"x" * 1000)
-    (tmp_path / "corpus.tgz.part.etag").write_text('"first"')
+@pytest.mark.parametrize("heeds_if_range", [True, False])
+@pytest.mark.parametrize("now", ['"second"', None])
+@pytest.mark.parametrize("then", [TAG, None, 'W/"first"', "", '"first"\nX: y', '"fïrst"'])
+@pytest.mark.parametrize("length", [1000, len(CONTENT), len(CONTENT) + 1])
+def test_a_part_of_another_or_an_unknown_version_is_not_joined_to_this_one(
+    site, tmp_path, then, now, heeds_if_range, length
+):
+    """Also where the server sends a range though the version is another."""
+    site.tags = {"/corpus.tgz": now} if now else {}
+    site.heeds_if_range = heeds_if_range
+    keep_part(tmp_path, b"x" * length, then)
     assert download(f"{site.address}/corpus.tgz", tmp_path / "corpus.tgz") == DIGEST
+    assert names(tmp_path) == ["corpus.tgz"]
 
 
 @pytest.mark.parametrize("part", [CONTENT, CONTENT + b"more"], ids=["whole", "too long"])
 def test_a_part_that_is_not_shorter_than_the_file(site, tmp_path, part):
-    (tmp_path / "corpus.tgz.part").write_bytes(part)
+    keep_part(tmp_path, part)
     assert download(f"{site.address}/corpus.tgz", tmp_path / "corpus.tgz") == DIGEST
     assert len(site.requests) == (1 if part == CONTENT else 2)
 
 
+@pytest.mark.parametrize("lengths", [True, False], ids=["length said", "length not said"])
+def test_a_file_that_is_too_large_is_refused(site, tmp_path, lengths):
+    site.lengths = lengths
+    url, most = f"{site.address}/corpus.tgz", len(CONTENT)
+    with pytest.raises(FailureError, match=f"bytes; expected at most {most - 1}: .* deleted"):
+        download(url, tmp_path / "corpus.tgz", most_bytes=most - 1)
+    assert names(tmp_path) == []
+    assert len(site.requests) == 1
+    assert download(url, tmp_path / "corpus.tgz", most_bytes=most) == DIGEST
+
+
+def test_a_part_that_grows_too_large_is_refused(site, tmp_path):
+    keep_part(tmp_path, CONTENT[:1000])
+    with pytest.raises(FailureError, match="expected at most 5000"):
+        download(f"{site.address}/corpus.tgz", tmp_path / "corpus.tgz", most_bytes=5000)
+    assert names(tmp_path) == []
+
+
+def test_the_name_is_on_the_disk_when_a_download_returns(site, tmp_path, monkeypatch):
+    events = []
+    fsync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda h: events.append(os.readlink(f"/proc/self/fd/{h}")) or fsync(h))
+    monkeypatch.setattr(os, "replace", lambda a, b: events.append(f"{b} named") or replace(a, b))
+    target = tmp_path / "corpus.tgz"
+    download(f"{site.address}/corpus.tgz", target)
+    assert events[-3:] == [f"{target}.part", f"{target} named", str(tmp_path)]
+
+
 def test_a_server_without_ranges_sends_all_of_it_again(site, tmp_path):
     site.ranges = False
-    (tmp_path / "corpus.tgz.part").write_bytes(b"x" * 1000)
+    keep_part(tmp_path, b"x" * 1000)
     assert download(f"{site.address}/corpus.tgz", tmp_path / "corpus.tgz") == DIGEST
 
 
@@ -83,6 +125,13 @@ def test_a_connection_that_keeps_breaking_leaves_the_part(site, tmp_path):
         download(f"{site.address}/corpus.tgz", tmp_path / "corpus.tgz")
     assert (tmp_path / "corpus.tgz.part").read_bytes() == CONTENT[:15000]
     assert not (tmp_path / "corpus.tgz").exists()
+
+
+def test_without_the_name_of_a_version_every_attempt_starts_over(site, tmp_path):
+    site.tags = {}
+    site.cut_after, site.cuts_left = 5000, 2
+    assert download(f"{site.address}/corpus.tgz", tmp_path / "corpus.tgz") == DIGEST
+    assert [asked for _, asked in site.requests] == [None] * 3
 
 
 def test_a_server_in_trouble_is_asked_again_and_one_that_refuses_is_not(site, tmp_path):
@@ -144,7 +193,7 @@ download.download("{site.address}/corpus.tgz", Path({str(tmp_path)!r}) / "corpus
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert names(tmp_path) == ["corpus.tgz.part"]
+    assert names(tmp_path) == ["corpus.tgz.part", "corpus.tgz.part.etag"]
     kept = part.read_bytes()
     assert 100_000 <= len(kept) <= 300_000
     assert CONTENT.startswith(kept)

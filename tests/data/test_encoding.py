@@ -7,8 +7,9 @@ import pytest
 from bleugrad.data.config import DataConfig
 from bleugrad.data.corpus import Corpus, Split
 from bleugrad.data.encoding import build_vocabularies, encode_split
-from bleugrad.data.vocabulary import UNK, WordVocabulary
+from bleugrad.data.vocabulary import WordVocabulary
 from bleugrad.errors import FailureError, UsageError
+from bleugrad.special_ids import UNK
 
 TRAIN = Split(["das haus", "das alte haus", "ja"], [("the house", "the home"), ("the old house",), ("yes",)])
 CORPUS = Corpus("tiny", TRAIN, TRAIN, TRAIN)

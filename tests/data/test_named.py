@@ -2,6 +2,8 @@
 
 import bz2
 import dataclasses
+import gzip
+import hashlib
 import io
 import re
 import tarfile
@@ -13,7 +15,7 @@ import pytest
 from bleugrad.configuration.loading import build
 from bleugrad.data import download
 from bleugrad.data.config import DataConfig
-from bleugrad.data.named import fetching, tatoeba
+from bleugrad.data.named import fetching, iwslt14, tatoeba
 from bleugrad.data.named.catalogue import CATALOGUE
 from bleugrad.data.named.fetching import fetch
 from bleugrad.data.preparation import prepare
@@ -29,7 +31,7 @@ def site(monkeypatch):
     with serve(Site()) as running:
         for name, corpus in CATALOGUE.items():
             urls = tuple(running.address + urlsplit(url).path for url in corpus.urls)
-            monkeypatch.setitem(CATALOGUE, name, dataclasses.replace(corpus, urls=urls, counts={}))
+            monkeypatch.setitem(CATALOGUE, name, dataclasses.replace(corpus, urls=urls, counts={}, checksums={}))
         yield running
 
 
@@ -60,7 +62,7 @@ def config(tmp_path, corpus, **more):
 def test_the_catalogue_is_what_the_settings_offer():
     for name, corpus in CATALOGUE.items():
         assert DataConfig(corpus=name).corpus == corpus.name
-        assert callable(corpus.load_recipe())
+        assert callable(corpus.recipe)
         assert bool(corpus.urls) != bool(corpus.made_from)
         assert all(re.match(r"https://[^ ]+/[^/ ]+$", url) for url in corpus.urls)
 
@@ -106,15 +108,61 @@ def test_a_published_file_that_changed_is_noticed(site, tmp_path):
     (downloads / "train.lc.norm.tok.de").unlink()
     path = urlsplit(CATALOGUE["multi30k"].urls[0]).path
     site.files[path] = b"anders\n" * 3
-    with pytest.raises(FailureError, match=r"train\.lc\.norm\.tok\.de came with the SHA-256 checksum"):
+    with pytest.raises(FailureError, match=r"train\.lc\.norm\.tok\.de has the SHA-256 checksum"):
         fetch(config(tmp_path, "multi30k"))
     (downloads / "train.lc.norm.tok.de").write_bytes(b"von hand\n")
-    with pytest.raises(FailureError, match=r"has the SHA-256 checksum .* that of the first download"):
+    with pytest.raises(FailureError, match=r"has the SHA-256 checksum .* the checksum of the first download"):
+        fetch(config(tmp_path, "multi30k"))
+
+
+def test_a_checksum_nobody_knew_is_said_when_it_is_recorded(site, tmp_path, capsys):
+    publish_multi30k(site)
+    fetch(config(tmp_path, "multi30k"))
+    listed = tmp_path / "data" / "downloads" / "multi30k" / "SHA256SUMS"
+    digest = hashlib.sha256(b"ein satz de\n" * 3).hexdigest()
+    said = capsys.readouterr().err
+    assert f"no checksum of train.lc.norm.tok.de is known: recorded SHA-256 {digest} in {listed}" in said
+    assert said.count("no checksum of") == 6
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_a_file_that_has_not_the_pinned_checksum_is_refused_the_first_time(
+    site, tmp_path, monkeypatch, capsys, by_hand
+):
+    publish_multi30k(site)
+    name = "train.lc.norm.tok.de"
+    pinned = dataclasses.replace(CATALOGUE["multi30k"], checksums={name: "0" * 64})
+    monkeypatch.setitem(CATALOGUE, "multi30k", pinned)
+    if by_hand:
+        downloads = tmp_path / "data" / "downloads" / "multi30k"
+        downloads.mkdir(parents=True)
+        (downloads / name).write_bytes(b"von hand\n")
+    with pytest.raises(FailureError, match=rf"{re.escape(name)} (came|has).*; expected {'0' * 64}"):
+        fetch(config(tmp_path, "multi30k"))
+    assert "is known" not in capsys.readouterr().err
+
+
+def test_pinned_checksums_are_those_of_the_text_the_results_were_measured_on(data_dir):
+    """The published files of Multi30k are its prepared files before compression."""
+    corpus = CATALOGUE["multi30k"]
+    for name, digest in corpus.checksums.items():
+        part, language = name.partition(".")[0], name[-2:]
+        split = {"train": "train", "val": "valid", "test_2016_flickr": "test"}[part]
+        text = gzip.decompress((data_dir / "multi30k" / f"{split}.{language}.gz").read_bytes())
+        assert hashlib.sha256(text).hexdigest() == digest
+        assert len(text) < corpus.most_bytes
+        assert any(url.endswith(f"/{name}") for url in corpus.urls)
+
+
+def test_a_server_that_sends_without_end_is_stopped(site, tmp_path, monkeypatch):
+    publish_multi30k(site)
+    monkeypatch.setitem(CATALOGUE, "multi30k", dataclasses.replace(CATALOGUE["multi30k"], most_bytes=20))
+    with pytest.raises(FailureError, match="has 36 bytes; expected at most 20"):
         fetch(config(tmp_path, "multi30k"))
 
 
 def test_without_a_network_what_to_do_is_said_in_one_line(tmp_path, monkeypatch):
-    def refuse(url, target, checksum=None):
+    def refuse(url, target, checksum, most_bytes):
         raise FailureError(f"could not download {url}: there is no network, or no such server")
 
     monkeypatch.setattr(fetching, "download", refuse)
@@ -189,7 +237,7 @@ def test_what_somebody_else_put_there_is_not_touched(site, tmp_path):
     folder.mkdir(parents=True)
     (folder / "train.de").write_text("mein text\n")
     with pytest.raises(
-        FailureError, match=r"multi30k has no train\.en\.gz, valid\.de\.gz, .*expected the whole corpus"
+        FailureError, match=r"multi30k has no train\.en\.gz, valid\.de\.gz, .*expected a complete corpus"
     ):
         fetch(config(tmp_path, "multi30k"))
     assert [path.name for path in folder.iterdir()] == ["train.de"]
@@ -200,7 +248,7 @@ def test_what_somebody_else_put_there_is_not_touched(site, tmp_path):
 
 def test_a_place_that_cannot_be_written_is_said(tmp_path):
     (tmp_path / "data").write_text("")
-    with pytest.raises(FailureError, match=r"cannot be put there: .*; set BLEUGRAD_DATA to a folder"):
+    with pytest.raises(FailureError, match=r"cannot be written there: .*; set BLEUGRAD_DATA to a folder"):
         fetch(config(tmp_path, "multi30k"))
 
 
@@ -333,3 +381,20 @@ def test_a_damaged_export_is_named(site, tmp_path):
     publish(site, "tatoeba", tables | {"deu-eng_links.tsv.bz2": bz2.compress(b"1\t2\n3\n")})
     with pytest.raises(FailureError, match="line 2 has 1 columns; expected at least 2"):
         fetch(config(tmp_path / "again", "tatoeba"))
+
+
+def test_an_export_that_expands_without_end_is_stopped(site, tmp_path, monkeypatch):
+    monkeypatch.setattr(tatoeba, "MOST_BYTES", 1000)
+    publish(site, "tatoeba", tatoeba_export(10) | {"deu-eng_links.tsv.bz2": bz2.compress(b"1\t2\n" * 251)})
+    with pytest.raises(FailureError, match=r"deu-eng_links\.tsv\.bz2 holds more than 1000 characters"):
+        fetch(config(tmp_path, "tatoeba"))
+
+
+def test_an_archive_whose_member_is_endless_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(iwslt14, "MOST_BYTES", 1000)
+    with tarfile.open(tmp_path / "de-en.tgz", "w:gz") as tar:
+        member = tarfile.TarInfo("de-en/train.tags.de-en.de")
+        member.size = 1001
+        tar.addfile(member, io.BytesIO(b"\0" * 1001))
+    with pytest.raises(FailureError, match=r"train\.tags\.de-en\.de holds more than 1000 bytes"):
+        iwslt14.prepare_iwslt14(tmp_path, tmp_path)

@@ -25,7 +25,7 @@ def lay_out(folder, **splits):
 LONG = "wort " * 10_000
 SPLITS = {
     "train": (["Eins", "", "zwei", LONG, "drei"], ["One", "x", "two", "long", "three"]),
-    "valid": (["", LONG], ["nothing", "long"]),
+    "valid": (["", "wort " * 1000], ["nothing", "long"]),
     "test": (["eins"], ["One"]),
 }
 
@@ -43,6 +43,38 @@ def test_filters_touch_training_text_only(root):
     assert (len(corpus.valid), len(corpus.test)) == (2, 1)
     assert corpus.valid.sources[0] == ""
     assert corpus.origin == str(root / "multi30k")
+
+
+@pytest.mark.parametrize("split", ["valid", "test", "news"])
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("line", ["w " * 1001, "w" * 10_001], ids=["words", "characters"])
+def test_text_that_is_scored_has_no_endless_lines(root, split, side, line):
+    """Translating 200,000 words would take longer than anybody waits."""
+    lines = [["eins", "zwei"], ["one", "two"]]
+    lines[side][1] = line
+    folder = lay_out(root / "multi30k", **{split: lines})
+    name = folder / f"{split}.{('de', 'en')[side]}.gz"
+    counts = f"{len(line.split())} words and {len(line)} characters; expected at most 1000 and 10000: split"
+    with pytest.raises(FailureError, match=rf"{name}, line 2 has {counts}"):
+        prepare(DataConfig(corpus="multi30k", directory=str(root)))
+
+
+def test_a_further_reference_is_no_longer_than_the_target_may_be(root):
+    (root / "multi30k" / "test.refs.en").write_text("one\t" + "w " * 1001 + "\n")
+    with pytest.raises(FailureError, match=r"line 1 has 1001 words"):
+        prepare(DataConfig(corpus="multi30k", directory=str(root)))
+
+
+@pytest.mark.parametrize(("max_length", "kept"), [(0, 1000), (1500, 1500)])
+def test_without_a_limit_training_lines_still_have_one(root, max_length, kept):
+    """A limit that is given is taken, a larger one too."""
+    sources = ["wort " * count for count in (1, 1000, 1001, 1500, 1501)] + ["w" * 20_000]
+    lay_out(root / "multi30k", train=(sources, ["one"] * len(sources)))
+    config = DataConfig(corpus="multi30k", directory=str(root), max_length=max_length, max_ratio=0)
+    corpus = prepare(config)
+    assert max(len(line.split()) for line in corpus.train.sources) == kept
+    assert corpus.dropped["too long"] == len(sources) - len(corpus.train)
+    assert not any(len(line) == 20_000 for line in corpus.train.sources)
 
 
 def test_a_part_of_the_training_text_and_lowercase(root):

@@ -4,8 +4,9 @@ import gzip
 
 import pytest
 
+from bleugrad.data import text
 from bleugrad.data.corpus import Split
-from bleugrad.data.text import check_targets, read_lines, read_split
+from bleugrad.data.text import check_scored, read_lines, read_split
 from bleugrad.errors import FailureError, UsageError
 
 
@@ -55,14 +56,40 @@ def test_gzip_that_is_cut_off_damaged_or_none(tmp_path):
     whole = gzip.compress(b"a sentence\n" * 1000)
     for length in (2, 9, 20, len(whole) - 1):
         path.write_bytes(whole[:length])
-        with pytest.raises(FailureError, match="ends early: the gzip file is cut off"):
+        with pytest.raises(FailureError, match="is truncated"):
             read_lines(path)
     path.write_bytes(whole[:-8] + b"\0" * 8)
     with pytest.raises(FailureError, match="damaged gzip"):
         read_lines(path)
     for plain in (b"a sentence\n", b""):
         path.write_bytes(plain)
-        with pytest.raises(FailureError, match="is not gzip, as its name says"):
+        with pytest.raises(FailureError, match="is not a gzip file"):
+            read_lines(path)
+
+
+def test_a_small_gzip_file_does_not_expand_without_end(tmp_path, monkeypatch):
+    """A megabyte of gzip can hold a gigabyte of zeros; reading stops when there is more than text ever is."""
+    monkeypatch.setattr(text, "ALWAYS_EXPANDED", 2**21)
+    path = write(tmp_path / "text.gz", b"\0" * 2**23)
+    assert path.stat().st_size < 10_000
+    reads = []
+    read = gzip.GzipFile.read
+    monkeypatch.setattr(gzip.GzipFile, "read", lambda *given: reads.append(len(found := read(*given))) or found)
+    with pytest.raises(FailureError, match=r"text\.gz, expanded, holds more than 2097152 bytes of text; expected"):
+        read_lines(path)
+    assert sum(reads) <= 2**21 + 2**20, "it stopped early"
+    monkeypatch.setattr(text, "ALWAYS_EXPANDED", 2**23)
+    assert read_lines(path) == ["\0" * 2**23]
+
+
+def test_a_gzip_file_may_expand_as_text_does_and_no_file_beyond_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(text, "ALWAYS_EXPANDED", 0)
+    lines = [f"line {number}" for number in range(10_000)]
+    zipped = write(tmp_path / "text.gz", "\n".join(lines))
+    assert read_lines(zipped) == lines
+    monkeypatch.setattr(text, "MOST_BYTES", 1000)
+    for path in (zipped, write(tmp_path / "text", "\n".join(lines))):
+        with pytest.raises(FailureError, match="holds more than 1000 bytes"):
             read_lines(path)
 
 
@@ -83,18 +110,18 @@ def test_the_target_stays_the_first_of_the_references(tmp_path):
 
 def test_files_of_different_line_counts_are_named_with_their_counts(tmp_path):
     source, target = write(tmp_path / "a.de", "1\n2\n3\n"), write(tmp_path / "a.en", "1\n2\n")
-    with pytest.raises(FailureError, match=r"a\.de has 3 lines and .*a\.en has 2; expected as many"):
+    with pytest.raises(FailureError, match=r"a\.de has 3 lines and .*a\.en has 2; expected one pair per line"):
         read_split(source, target)
-    with pytest.raises(FailureError, match=r"a\.de has 3 lines and .*a\.en has 2; expected as many"):
+    with pytest.raises(FailureError, match=r"a\.de has 3 lines and .*a\.en has 2; expected one pair per line"):
         read_split(source, source, target)
 
 
 def test_an_empty_target_cannot_be_scored_and_an_empty_source_can():
-    check_targets(Split(["", "b"], [("x",), ("y",)]), "valid.en")
+    check_scored(Split(["", "b"], [("x",), ("y",)]), "valid.de", "valid.en")
     with pytest.raises(FailureError, match=r"valid\.en, line 2: the line is empty"):
-        check_targets(Split(["a", "b"], [("x",), (" ",)]), "valid.en")
+        check_scored(Split(["a", "b"], [("x",), (" ",)]), "valid.de", "valid.en")
 
 
 def test_a_split_has_as_many_references_as_sources():
-    with pytest.raises(ValueError, match="sources has 1 sentences and references has 0"):
+    with pytest.raises(ValueError, match="sources has 1 sentences, references has 0"):
         Split(["a"], [])

@@ -1,4 +1,4 @@
-"""Branches, settings and stages: what is made of the objectives' texts, what waits for what, what is done."""
+"""Branches, settings and stages: what the tables of the branches mean, what waits for what, what is done."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ from bleugrad.experiments.paper.config import ReproduceConfig
 from bleugrad.experiments.paper.plan import PlannedStage, Protocol, rate_name
 from bleugrad.experiments.paper.presets import PRESETS, configured, preset
 
-TEN = {"objectives": ("ce", "exact"), "seeds": 2, "tuning": {"factors": (1.0, 3.0)}}
+TEN = {"branches": {"ce": {}, "exact": {}}, "seeds": 2, "tuning": {"factors": (1.0, 3.0)}}
 
 
 def protocol(output=Path("out"), **more):
@@ -29,47 +29,104 @@ def save(plan, stage, best_bleu, status="finished"):
     (directory / "summary.json").write_text(json.dumps({"best_bleu": best_bleu}))
 
 
-def test_a_branch_is_a_name_or_a_text_with_settings():
-    assert read_branch("exact-own").overrides == {"objective": {"name": "exact", "feeding": "greedy"}}
-    branch = read_branch("mix=exact,cross_entropy_weight=0.1,data.batch_size=128,learning_rate=1e-4/3e-4")
-    assert branch.overrides == {
+def test_a_branch_is_a_table_of_training_settings():
+    assert read_branch("exact-own", {}).overrides == {"objective": {"name": "exact", "feeding": "greedy"}}
+    table = {
         "objective": {"name": "exact", "cross_entropy_weight": 0.1},
         "data": {"batch_size": 128},
+        "learning_rates": [1e-4, 3e-4],
     }
+    branch = read_branch("mix", table)
+    assert branch.overrides == {name: table[name] for name in ("objective", "data")}
     assert branch.rates == (1e-4, 3e-4)
-    assert (branch.title, read_branch("bound").title) == ("mix", "LB")
+    assert (branch.title, read_branch("bound", {}).title) == ("mix", "LB")
+    assert read_branch("exact-own", {"objective": {"feeding": "sample"}}).overrides["objective"]["name"] == "exact"
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("label", "table", "message"),
     [
-        ("exacct", "'exacct' is not known; did you mean 'exact'?"),
-        ("a=exacct", "name is 'exacct'"),
-        ("a=exact,level", "'level' in 'a=exact,level' has no value"),
-        ("a=exact,levl=x", "'levl' in 'a=exact,levl=x' is no setting; did you mean 'level'?"),
-        ("a=exact,level=x", "level is 'x'; expected 'corpus' or 'sentence'"),
-        ("a=exact,smoothing=x", "smoothing in 'a=exact,smoothing=x' is 'x'; expected a number"),
-        ("a=exact,optimizer.epochs=9", "is the same for all"),
-        ("a=mrt,include_reference=yes", "expected true or false"),
-        ("../a=exact", "the label '../a' names a folder"),
-        ("base=exact", "is taken by the first phase"),
-        ("a=ce,feeding=greedy", "cross-entropy needs the reference's tokens"),
+        ("a", {"objective": {"name": "exacct"}}, "branches.a.objective.name is 'exacct'"),
+        ("a", {}, "branches.a.objective.name is missing; expected an objective"),
+        (
+            "exact",
+            {"objective": {"levl": 1}},
+            "'branches.exact.objective.levl'; did you mean 'branches.exact.objective.level'",
+        ),
+        (
+            "exact",
+            {"objective": {"level": "x"}},
+            "branches.exact.objective.level is 'x'; expected 'corpus' or 'sentence'",
+        ),
+        ("exact", {"objective": {"smoothing": "x"}}, "branches.exact.objective.smoothing is 'x'; expected a number"),
+        ("exact", {"objective": 3}, "branches.exact.objective.name is missing"),
+        ("exact", {"optimizer": {"epochs": 9}}, "branches.exact.optimizer.epochs is the same for all branches"),
+        ("exact", {"optimizer": {"learning_rate": 9}}, "is the same for all branches; expected learning_rates"),
+        (
+            "exact",
+            {"learning_rates": [0.1, 0]},
+            "branches.exact.learning_rates is [0.1, 0]; expected a list of positive",
+        ),
+        ("exact", 3, "branches is {'exact': 3}; expected tables [branches.NAME]"),
+        ("mrt", {"objective": {"include_reference": "yes"}}, "expected true or false"),
+        ("../a", {"objective": {"name": "exact"}}, "the label '../a' names a folder"),
+        ("base", {"objective": {"name": "exact"}}, "is reserved for the first phase"),
+        (
+            "ce",
+            {"objective": {"feeding": "greedy"}},
+            "branches.ce.objective.feeding is 'greedy', and cross-entropy needs",
+        ),
+        ("exact", {"data": {"train_source": "x"}}, "branches.exact.data.train_source is given and corpus is 'builtin'"),
     ],
 )
-def test_a_mistake_in_a_branch_is_said(text, message):
+def test_a_mistake_in_a_branch_is_said(label, table, message):
     with pytest.raises(UsageError) as error:
-        read_branch(text)
+        build(ReproduceConfig, {"branches": {label: table}})
     assert message in str(error.value)
 
 
-def test_every_objective_has_as_many_tries():
-    config = build(ReproduceConfig, {"objectives": ("ce", "reinforce", "hot=exact,learning_rate=1e-3/3e-3/1e-2")})
-    rates = {branch.label: config.rates(branch) for branch in config.branches()}
+def test_every_branch_has_as_many_tries():
+    hot = {"objective": {"name": "exact"}, "learning_rates": [1e-3, 3e-3, 1e-2]}
+    config = build(ReproduceConfig, {"branches": {"ce": {}, "reinforce": {}, "hot": hot}})
+    rates = {label: config.rates(branch) for label, branch in config.read_branches().items()}
     assert rates == {"ce": [3e-5, 1e-4, 3e-4], "reinforce": [3e-6, 1e-5, 3e-5], "hot": [1e-3, 3e-3, 1e-2]}
-    with pytest.raises(UsageError, match=r"hot names 1 learning rates and tuning.factors 3; expected as many"):
-        build(ReproduceConfig, {"objectives": ("ce", "hot=exact,learning_rate=1e-3")})
-    with pytest.raises(UsageError, match="expected each label once"):
-        build(ReproduceConfig, {"objectives": ("ce", "ce")})
+    with pytest.raises(UsageError, match=r"branches.hot has 1 learning rates and tuning.factors 3; expected as many"):
+        build(ReproduceConfig, {"branches": {"hot": hot | {"learning_rates": [1e-3]}}})
+
+
+def test_settings_survive_their_file(tmp_path):
+    """Also with a comma in a path, with learning rates, and with the order of the branches."""
+    data = {"corpus": "files", "directory": str(tmp_path)}
+    branches = {
+        "mix": {"objective": {"name": "exact"}, "data": {"train_source": "a, b=c.gz"}, "learning_rates": [1e-3, 3e-3]},
+        "ce": {},
+    }
+    config = build(ReproduceConfig, TEN | {"data": data, "branches": branches})
+    (tmp_path / "config.toml").write_text(to_toml(config))
+    again = configured({}, tmp_path / "config.toml", {})
+    assert again == config
+    assert list(again.branches) == ["mix", "ce"]
+
+
+def test_names_select_branches_of_the_file_and_built_in_ones(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text('[branches.mix]\nobjective.name = "exact"\n[branches.ce]\ndata.batch_size = 7\n')
+    assert list(configured(preset("tatoeba"), file, {}).branches) == ["mix", "ce"]
+    assert list(configured(preset("tatoeba"), None, {}).branches) == ["ce", "reinforce", "bound", "exact"]
+    chosen = configured({}, file, {}, ["bound", "ce"]).branches
+    assert chosen == {
+        "bound": {"objective": {"name": "bound"}},
+        "ce": {"objective": {"name": "ce"}, "data": {"batch_size": 7}},
+    }
+    with pytest.raises(UsageError, match="'mixx' is not known; did you mean 'mix'"):
+        configured({}, file, {}, ["mixx"])
+    with pytest.raises(UsageError, match="branches is 'ce,ce'; expected each label once"):
+        configured({}, file, {}, ["ce", "ce"])
+    file.write_text('objectives = ["ce"]')
+    with pytest.raises(
+        UsageError, match=r"mine.toml: 'objectives' is no longer read; expected \[branches.NAME\] tables"
+    ):
+        configured({}, file, {})
 
 
 def test_stages_and_what_they_wait_for():
@@ -85,7 +142,8 @@ def test_stages_and_what_they_wait_for():
 
 
 def test_settings_of_the_phases():
-    plan = protocol(objectives=("ce", "own=exact,feeding=greedy,data.batch_size=7"), base={"epochs": 9, "clip": 3.0})
+    own = {"objective": {"name": "exact", "feeding": "greedy"}, "data": {"batch_size": 7}}
+    plan = protocol(branches={"ce": {}, "own": own}, base={"epochs": 9, "clip": 3.0})
     base = plan.settings(PlannedStage("base", 2, "base"))
     assert (base.seed, base.objective.name, base.optimizer.epochs) == (2, "ce", 9)
     assert base.optimizer.early_stopping > 0
@@ -144,7 +202,7 @@ def test_what_is_done_is_known_from_its_files(tmp_path):
 
 def test_a_stage_with_other_settings_is_not_taken_for_this_one(tmp_path):
     save(protocol(tmp_path), PlannedStage("base", 1, "base"), 0.3)
-    with pytest.raises(FailureError, match=r"was made with optimizer.epochs = 20, and 7 is asked for now"):
+    with pytest.raises(FailureError, match=r"was made with optimizer.epochs = 20, and 7 is requested now"):
         protocol(tmp_path, base={"epochs": 7}).is_done(PlannedStage("base", 1, "base"))
     assert protocol(tmp_path, threads=2).is_done(PlannedStage("base", 1, "base"))
 
@@ -154,10 +212,10 @@ def test_a_base_goes_on_for_more_epochs_until_something_was_tuned_from_it(tmp_pa
     save(plan, base, 0.3)
     longer = protocol(tmp_path, base={"epochs": 30})
     assert not longer.is_done(base)
-    with pytest.raises(FailureError, match=r"was made with optimizer.clip = 5.0, and 1.0 is asked for now"):
+    with pytest.raises(FailureError, match=r"was made with optimizer.clip = 5.0, and 1.0 is requested now"):
         protocol(tmp_path, base={"epochs": 30, "clip": 1.0}).is_done(base)
     save(plan, plan.tries(1, "ce")[0], 0.3)
-    with pytest.raises(FailureError, match=r"was made with optimizer.epochs = 20, and 30 is asked for now"):
+    with pytest.raises(FailureError, match=r"was made with optimizer.epochs = 20, and 30 is requested now"):
         longer.is_done(base)
 
 
@@ -181,7 +239,7 @@ def test_e2e_nlg_has_branches_with_all_references(tmp_path, monkeypatch):
     (tmp_path / "e2e_nlg").mkdir()
     monkeypatch.setenv("BLEUGRAD_DATA", str(tmp_path))
     config = configured(preset("e2e_nlg"), None, {})
-    targets = {branch.label: branch.overrides.get("data", {}).get("train_target") for branch in config.branches()}
+    targets = {label: table.get("data", {}).get("train_target") for label, table in config.branches.items()}
     several = f"{tmp_path}/e2e_nlg/train.refs.trg.gz"
     assert targets == {"ce": None, "exact-pairs": None, "exact": several, "length": several}
 

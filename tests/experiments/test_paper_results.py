@@ -1,8 +1,12 @@
 """What is said to be best, what has converged, and which translations are shown."""
 
+import json
+from types import SimpleNamespace
+
 import pytest
 
-from bleugrad.experiments.paper.results import settled, supported_best
+from bleugrad.experiments.paper.plan import PlannedStage
+from bleugrad.experiments.paper.results import epoch_seconds, settled, supported_best
 
 
 def judged(means, p):
@@ -43,3 +47,24 @@ def test_a_base_has_settled_if_its_last_epochs_brought_next_to_nothing():
     assert settled([0.2, 0.3, 0.3, 0.3009, 0.3019])
     assert not settled([0.2, 0.3, 0.3, 0.3009, 0.3021])
     assert not settled([0.3, 0.3, 0.3])
+
+
+@pytest.mark.parametrize(
+    ("timings", "expected"),
+    [
+        ([(1, 10, 4.0), (2, 10, 6.0), (3, 10, 5.0)], 5.0),
+        ([(1, 10, 4.0), (2, 2, 1.0), (3, 10, 6.0)], 5.0),  # epoch 2 was resumed for its last two steps
+        ([(1, 10, 4.0), (2, 10, 9.0), (2, 5, 2.5), (3, 10, 6.0)], 5.0),  # epoch 2 was recorded, killed, and resumed
+        ([(1, 10, 4.0), (2, 10, 6.0), (9, 10, 100.0)], 5.0),  # no such epoch in the summary
+        (None, None),
+    ],
+)
+def test_seconds_per_epoch_come_from_saved_timings(tmp_path, timings, expected):
+    history = [{"epoch": epoch, "step": 10 * epoch} for epoch in range(4)]
+    (tmp_path / "summary.json").write_text(json.dumps({"best_bleu": 0.1, "history": history}))
+    (tmp_path / "log.txt").write_text("epoch 1: loss 1.0, 1000.0 steps/s, valid BLEU 1.00\n")
+    if timings is not None:
+        lines = [json.dumps(dict(zip(("epoch", "steps", "seconds"), timing, strict=True))) for timing in timings]
+        (tmp_path / "timings.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    protocol = SimpleNamespace(directory=lambda stage: tmp_path)
+    assert epoch_seconds(protocol, [PlannedStage("base", 1, "base")]) == expected

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from bleugrad.cli.main import main
-from bleugrad.experiments.toy.correlation import pearson, spearman
-from bleugrad.experiments.toy.curves import Measurement
+from bleugrad.experiments.toy.curves import Measurement, pearson, spearman
 from bleugrad.experiments.toy.study import summarise_curve
 from bleugrad.runs.directory import read_run
 
@@ -43,7 +42,7 @@ def test_the_log_says_the_correlations(finished):
 
 
 def test_the_saved_config_and_the_saved_command_repeat_the_run(finished, tmp_path, monkeypatch):
-    monkeypatch.setattr("bleugrad.reports.toy.write_report", lambda path: None)
+    monkeypatch.setattr("bleugrad.reports.toy.page.write_report", lambda path: None)
     for words in (
         ["toy", "--config", str(finished / "config.toml")],
         read_run(finished).about["command"].split()[1:],
@@ -79,7 +78,7 @@ def test_an_unknown_study_has_no_report(finished, tmp_path, capsys):
     about = json.loads((finished / "run.json").read_text()) | {"study": "other"}
     (tmp_path / "run.json").write_text(json.dumps(about))
     assert main(["report", str(tmp_path)]) == 1
-    assert "no report is known for the study 'other'" in capsys.readouterr().err
+    assert "there is no report for the study 'other'" in capsys.readouterr().err
 
 
 def test_correlations_are_the_usual_ones(rng):

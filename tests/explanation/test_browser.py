@@ -97,10 +97,10 @@ def test_an_ngram_whose_bound_is_above_the_truth_is_marked(page, seen):
     assert marked == [ngram.above for ngram in ngrams]
     page.hover(f'#ngrams tr[data-index="{index}"]')
     tip, ngram = page.tip(), ngrams[index]
-    assert (tip["title"], tip["times it can count"]) == ("the", "2")
-    assert tip["bound less exact"] == shown(ngram.bound - ngram.exact)
+    assert (tip["title"], tip["maximum matches"]) == ("the", "2")
+    assert tip["bound \u2212 exact"] == shown(ngram.bound - ngram.exact)
     peak = max(range(9), key=ngram.completed.__getitem__)
-    assert tip[f"most are completed at position {peak + 1}"] == shown(ngram.completed[peak])
+    assert tip[f"largest part, completed at position {peak + 1}"] == shown(ngram.completed[peak])
     lit = page.evaluate("[...document.querySelectorAll('#probabilities thead .lit')].map((head) => head.textContent)")
     assert lit == ["the", "the"]
 

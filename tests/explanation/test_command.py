@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from bleugrad.cli.explain import COMMAND
+from bleugrad.cli import explain as command
 from bleugrad.errors import FailureError, UsageError
 from bleugrad.explanation.explain import explain
 from tests.explanation.test_page import embedded
@@ -26,8 +26,8 @@ def files(tmp_path, rng):
 
 def run(*words):
     parser = ArgumentParser()
-    COMMAND.configure(parser)
-    COMMAND.execute(parser.parse_args(list(map(str, words))))
+    command.configure(parser)
+    command.execute(parser.parse_args(list(map(str, words))))
 
 
 def test_a_tensor_is_explained_as_text_and_page(files, capsys):
@@ -95,3 +95,18 @@ def test_a_page_that_cannot_be_written_is_a_failure(files):
     folder, _ = files
     with pytest.raises(FailureError, match=r"cannot write .*No such file"):
         run(folder / "one.npy", "--reference", "0", "--html", folder / "nowhere" / "page.html")
+
+
+@pytest.mark.parametrize("page", [True, False])
+def test_a_sentence_too_long_is_refused_at_once(tmp_path, monkeypatch, page):
+    """1,000 tokens made a page of 93 MB; 10,000 took 9 GB."""
+    monkeypatch.setattr("bleugrad.explanation.explain.row_statistics", lambda *_: pytest.fail("it was computed"))
+    np.save(tmp_path / "long.npy", np.zeros((1025, 2), dtype=np.float32))
+    html = ["--html", tmp_path / "page.html"] if page else []
+    cells = 1025 * 1024 * 4
+    with pytest.raises(UsageError) as error:
+        run(tmp_path / "long.npy", "--reference", " ".join(["0", "1"] * 512), *html)
+    what, most = ("the page", 2**19) if page else ("the explanation", 2**22)
+    shape = "1025 positions x 1024 reference tokens x 4 orders x 1 checkpoints"
+    assert str(error.value).startswith(f"{what} has {shape} = {cells} cells; expected at most {most}: use a part")
+    assert list(tmp_path.iterdir()) == [tmp_path / "long.npy"]

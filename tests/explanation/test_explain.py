@@ -88,7 +88,7 @@ def test_expected_bleu_is_in_the_interval_and_near_the_sampled_mean(rng, eos_id)
     assert seen.brevity_penalty == pytest.approx(everything.mean(everything.penalties))
     best = tuple(probs.argmax(1).tolist())
     kept = best if eos_id is None or eos_id not in best else best[: best.index(eos_id)]
-    argmax = bleugrad.bleu([kept], [reference], smoothing=1.0).value.item()
+    argmax = bleugrad.bleu([kept], [reference], smoothing=1.0, level="sentence").value.item()
     assert seen.argmax_bleu == pytest.approx(argmax)
 
 
@@ -202,6 +202,8 @@ LOGITS = torch.zeros(3, 4)
         ({"vocabulary": ["a"]}, "vocabulary has 1 entries; expected 4, the logits' V"),
         ({"tokens": ["a"]}, "tokens has 1 entries; expected 3, the logits' T"),
         ({"samples": 1}, "samples is 1; expected 0, or 2 or more"),
+        ({"samples": 2**62}, "samples is 4611686018427387904"),
+        ({"seed": 2**64}, "seed is an int of 65 bits"),
         ({"method": "fast"}, "method is 'fast'"),
         ({"mask": torch.ones(2, dtype=torch.bool)}, "mask has shape"),
     ],

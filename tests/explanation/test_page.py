@@ -80,9 +80,20 @@ def test_a_notebook_gets_the_page_in_a_frame_of_its_own():
 
 
 def test_checkpoints_must_be_of_one_sentence():
-    with pytest.raises(ValueError, match=r"explanations\[1\] has smoothing 0.0; expected 1.0, as the first"):
+    with pytest.raises(ValueError, match=r"explanations\[1\] has smoothing 0.0; expected 1.0, as in the first"):
         explanation_page([checkpoint(0.1), checkpoint(0.1, smoothing=0.0)])
     with pytest.raises(ValueError, match="names has 1 entries; expected 2"):
         explanation_page([checkpoint(0.1), checkpoint(0.2)], ["one"])
     with pytest.raises(ValueError, match="explanations is empty"):
         explanation_page([])
+
+
+def test_a_page_of_too_many_cells_is_refused_and_a_notebook_shows_the_text(monkeypatch):
+    seen = checkpoint(0.2)
+    cells = len(seen.positions) * len(seen.references[0]) * len(seen.orders)
+    monkeypatch.setattr("bleugrad.explanation.page.MOST_PAGE_CELLS", 2 * cells)
+    assert explanation_page([seen] * 2)
+    with pytest.raises(ValueError, match=rf"the page has 9 .* x 3 checkpoints = {3 * cells} cells; expected at most"):
+        explanation_page([seen] * 3)
+    monkeypatch.setattr("bleugrad.explanation.page.MOST_PAGE_CELLS", cells - 1)
+    assert seen._repr_html_() is None

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import bleugrad
-from bleugrad.cli.explain import COMMAND
+from bleugrad.cli import explain as command
 from bleugrad.configuration.loading import build
 from bleugrad.data.preparation import prepare
 from bleugrad.errors import UsageError
@@ -41,7 +41,7 @@ def test_the_loss_of_the_run_is_what_is_explained(trained):
     seen = explain(given.logits, given.references, samples=0, **given.options())
     assert (seen.method, len(seen.orders), seen.smoothing) == ("bound", 2, 0.5)
     assert seen.references[0][-1] == "</s>"
-    loss = bleugrad.ExpectedBLEULoss("bound", 2, smoothing=0.5, level="sentence")
+    loss = bleugrad.ExpectedBLEULoss(method="bound", max_order=2, smoothing=0.5, level="sentence")
     labels = torch.tensor([given.references[0]])
     expected = loss(given.logits[None].double(), labels, references=[given.references]).item()
     assert 1 - seen.bound_value == pytest.approx(expected, abs=1e-12)
@@ -65,8 +65,8 @@ def test_checkpoints_come_in_the_order_of_the_training(trained):
 
 def test_the_command_explains_a_sentence_of_a_run(trained, capsys):
     parser = ArgumentParser()
-    COMMAND.configure(parser)
-    COMMAND.execute(parser.parse_args([str(trained), "--sentence", "1", "--split", "valid", "--samples", "0"]))
+    command.configure(parser)
+    command.execute(parser.parse_args([str(trained), "--sentence", "1", "--split", "valid", "--samples", "0"]))
     out = capsys.readouterr().out
     given = logits_of_run(trained, 1, "valid")[-1]
     assert out.startswith(f"source: {given.source}\n")

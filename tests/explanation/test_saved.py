@@ -66,7 +66,7 @@ def test_nothing_in_a_file_is_executed(tmp_path, capsys):
 def test_a_file_that_is_cut_off_is_said_to_be(tmp_path, name):
     path = write(tmp_path / name, LOGITS)
     path.write_bytes(path.read_bytes()[:-40])
-    with pytest.raises(FailureError, match="cut off"):
+    with pytest.raises(FailureError, match="truncated"):
         read_logits(path)
 
 
@@ -120,3 +120,10 @@ def test_references_are_tokens_or_ids():
         token_ids("a c", ["a", "b"])
     with pytest.raises(UsageError, match="holds '-1'; expected token ids"):
         token_ids("-1", None)
+
+
+def test_a_damaged_header_of_numpy_is_told(tmp_path):
+    path = write(tmp_path / "a.npy", torch.zeros(2, 2))
+    path.write_bytes(path.read_bytes().replace(b"}", b"("))  # a bracket that is never closed
+    with pytest.raises(FailureError, match="truncated, damaged, or holds no plain numbers"):
+        read_logits(path)

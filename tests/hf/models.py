@@ -19,6 +19,9 @@ LINES = [
     "slow",
 ]
 
+ROUNDING = 1e-12 if int(transformers.__version__.split(".")[0]) > 4 else 1e-7
+"""Of the comparisons. T5 of transformers 4 takes its softmax in single precision."""
+
 
 @functools.cache
 def make_tokenizer(padding_side="right"):
@@ -50,112 +53,77 @@ def features(lines=LINES, before=(), after=()):
     ]
 
 
-def _shared(extra=0):
-    return {
-        "vocab_size": len(make_tokenizer()) + extra,
-        "d_model": 16,
-        "encoder_layers": 1,
-        "decoder_layers": 1,
-        "encoder_attention_heads": 2,
-        "decoder_attention_heads": 2,
-        "encoder_ffn_dim": 16,
-        "decoder_ffn_dim": 16,
-        "max_position_embeddings": 64,
-        "dropout": 0.0,
-        "attention_dropout": 0.0,
-        "activation_dropout": 0.0,
-        "init_std": 0.3,
-        "pad_token_id": PAD,
-        "bos_token_id": BEGIN,
-        "eos_token_id": END,
-        "decoder_start_token_id": END,
-        "forced_eos_token_id": END,
-        "use_cache": False,
-    }
+def _config(kind, **options):
+    """A configuration with the vocabulary and the special tokens of the tokenizer."""
+    ends = {"pad_token_id": PAD, "bos_token_id": BEGIN, "eos_token_id": END}
+    return kind(**{"vocab_size": len(make_tokenizer()), "use_cache": False} | ends | options)
+
+
+def _like_bart(kind, **options):
+    sizes = {"layers": 1, "attention_heads": 2, "ffn_dim": 16}
+    sides = {f"{side}_{name}": size for side in ("encoder", "decoder") for name, size in sizes.items()}
+    dropouts = dict.fromkeys(("dropout", "attention_dropout", "activation_dropout"), 0.0)
+    layer_drops = dict.fromkeys(("encoder_layerdrop", "decoder_layerdrop"), 0.0)
+    ends = {"decoder_start_token_id": END, "forced_eos_token_id": END}
+    rest = {"d_model": 16, "max_position_embeddings": 64, "init_std": 0.3}
+    return _config(kind, **sides | dropouts | layer_drops | ends | rest | options)
 
 
 def _t5():
-    config = transformers.T5Config(
-        vocab_size=len(make_tokenizer()) + 7,  # larger than the tokenizer's, as T5's is
-        d_model=16,
-        d_kv=8,
-        d_ff=16,
-        num_layers=1,
-        num_heads=2,
-        dropout_rate=0.0,
-        initializer_factor=1.0,
-        pad_token_id=PAD,
-        eos_token_id=END,
-        decoder_start_token_id=PAD,
-        use_cache=False,
-    )
+    larger = {"vocab_size": len(make_tokenizer()) + 7}  # than the tokenizer's, as T5's is
+    sizes = {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2, "dropout_rate": 0.0}
+    config = _config(transformers.T5Config, **larger, **sizes, initializer_factor=1.0, decoder_start_token_id=PAD)
     return transformers.T5ForConditionalGeneration(config)
 
 
 def _bart():
-    return transformers.BartForConditionalGeneration(transformers.BartConfig(**_shared()))
+    return transformers.BartForConditionalGeneration(_like_bart(transformers.BartConfig))
 
 
 def _marian():
-    model = transformers.MarianMTModel(transformers.MarianConfig(**_shared() | {"decoder_start_token_id": PAD}))
+    model = transformers.MarianMTModel(_like_bart(transformers.MarianConfig, decoder_start_token_id=PAD))
     model.final_logits_bias.normal_()  # as trained Marian models have it
     return model
 
 
 def _mbart():
-    options = _shared() | {"decoder_start_token_id": None, "encoder_layerdrop": 0.0, "decoder_layerdrop": 0.0}
-    return transformers.MBartForConditionalGeneration(transformers.MBartConfig(**options))
+    config = _like_bart(transformers.MBartConfig, decoder_start_token_id=None)
+    return transformers.MBartForConditionalGeneration(config)
 
 
 def _nllb():
-    options = _shared() | {"encoder_layerdrop": 0.0, "decoder_layerdrop": 0.0}
-    return transformers.M2M100ForConditionalGeneration(transformers.M2M100Config(**options))
+    return transformers.M2M100ForConditionalGeneration(_like_bart(transformers.M2M100Config))
 
 
 def _gpt():
-    config = transformers.GPT2Config(
-        vocab_size=len(make_tokenizer()),
-        n_positions=64,
-        n_embd=16,
-        n_layer=1,
-        n_head=2,
-        resid_pdrop=0.0,
-        embd_pdrop=0.0,
-        attn_pdrop=0.0,
-        initializer_range=0.3,
-        bos_token_id=BEGIN,
-        eos_token_id=END,
-        pad_token_id=PAD,
-        use_cache=False,
-    )
-    return transformers.GPT2LMHeadModel(config)
+    sizes = {"n_positions": 64, "n_embd": 16, "n_layer": 1, "n_head": 2, "initializer_range": 0.3}
+    dropouts = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0.0)
+    return transformers.GPT2LMHeadModel(_config(transformers.GPT2Config, **sizes, **dropouts))
+
+
+def _like_llama(kind, **options):
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    return _config(kind, **sizes, initializer_range=0.3, **options)
 
 
 def _llama():
-    config = transformers.LlamaConfig(
-        vocab_size=len(make_tokenizer()),
-        hidden_size=16,
-        intermediate_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        max_position_embeddings=64,
-        initializer_range=0.3,
-        tie_word_embeddings=False,
-        bos_token_id=BEGIN,
-        eos_token_id=END,
-        pad_token_id=PAD,
-        use_cache=False,
-    )
+    config = _like_llama(transformers.LlamaConfig, max_position_embeddings=64, tie_word_embeddings=False)
     return transformers.LlamaForCausalLM(config)
+
+
+def _gemma():
+    options = {"num_key_value_heads": 1, "head_dim": 8, "final_logit_softcapping": 30.0}
+    return transformers.Gemma2ForCausalLM(_like_llama(transformers.Gemma2Config, **options))
 
 
 SEQ2SEQ = {"T5": _t5, "BART": _bart, "Marian": _marian, "mBART": _mbart, "NLLB": _nllb}
 CAUSAL = {"GPT-2": _gpt, "Llama": _llama}
+CAPPED = {"Gemma 2": _gemma}
 
 
 def make_model(name, dtype=torch.float64):
     torch.manual_seed(0)
-    return (SEQ2SEQ | CAUSAL)[name]().to(dtype).train()
+    return (SEQ2SEQ | CAUSAL | CAPPED)[name]().to(dtype).train()
 
 
 def gradients(model):

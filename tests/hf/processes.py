@@ -41,34 +41,16 @@ def evaluation_rows():
 
 def evaluate(folder, size=EVALUATED):
     """The metrics, and how many rows the trainer passed to them."""
-    from transformers import Seq2SeqTrainer, Seq2SeqTrainingArguments
+    from bleugrad.hf import BLEUMetrics
+    from tests.hf.trainers import evaluating_trainer
 
-    from bleugrad.hf import BLEUCollator, BLEULoss, BLEUMetrics
-    from tests.hf.trainers import arguments
-
-    model, tokenizer, received = make_model("BART"), make_tokenizer(), []
-    metrics = BLEUMetrics(tokenizer, size=size, tokenize="char")
+    metrics, received = BLEUMetrics(make_tokenizer(), size=size, tokenize="char"), []
 
     def watched(prediction):
         received.append(len(prediction.predictions))
         return metrics(prediction)
 
-    trainer = Seq2SeqTrainer(
-        model=model,
-        args=arguments(
-            folder,
-            Seq2SeqTrainingArguments,
-            predict_with_generate=True,
-            generation_max_length=8,
-            per_device_eval_batch_size=8,
-        ),
-        eval_dataset=evaluation_rows(),
-        data_collator=BLEUCollator(tokenizer, model),
-        processing_class=tokenizer,
-        compute_loss_func=BLEULoss(model, tokenizer),
-        compute_metrics=watched,
-    )
-    return trainer.evaluate(), received[0]
+    return evaluating_trainer(folder, evaluation_rows(), watched).evaluate(), received[0]
 
 
 def shard_and_step(rank):

@@ -46,6 +46,16 @@ def test_references_are_padded():
     assert batch["references"].tolist() == [[[7, 8, 9], [7, -100, -100]], [[8, -100, -100], [-100] * 3]]
 
 
+@pytest.mark.parametrize("references", ["a text", ["a text", "another"], [7, 8, 9]])
+def test_references_that_are_not_lists_of_token_ids_are_an_error(references):
+    rows = features()[:2]
+    rows[0]["references"], rows[1]["references"] = [[7, 8, 9]], references
+    with pytest.raises(
+        TypeError, match=r"references of feature 1 begin with .*; expected a list of lists of token ids"
+    ):
+        BLEUCollator(make_tokenizer(), make_model("T5"))(rows)
+
+
 def test_features_without_labels_are_an_error():
     rows = [*features()[:1], {"input_ids": [7], "attention_mask": [1]}]
     with pytest.raises(ValueError, match="feature 1 has no labels"):

@@ -15,7 +15,9 @@ from tests.hf.models import (
     GERMAN,
     LINES,
     PAD,
+    ROUNDING,
     SEQ2SEQ,
+    SPECIAL,
     UNKNOWN,
     encode,
     features,
@@ -26,7 +28,7 @@ from tests.hf.models import (
 from tests.hf.oracle import step_loss
 
 NOT_WORDS = (PAD, BEGIN, ENGLISH, GERMAN)
-CLOSE = {"rtol": 0, "atol": 1e-12}
+CLOSE = {"rtol": 0, "atol": ROUNDING}
 
 
 def run(model, rows, tokenizer=None, loss=None, **options):
@@ -70,6 +72,15 @@ def test_sentences_are_weighted_as_said_and_blended_with_cross_entropy(weighting
     model, rows = make_model("T5"), features()
     wanted = expected(model, rows, weighting=weighting, blend=blend, eos_id=END)
     assert_same(run(model, rows, weighting=weighting, bleu_weight=blend), wanted)
+
+
+def test_an_impossible_label_does_not_spoil_bleu():
+    """Its cross-entropy is infinite, and not part of the loss."""
+    model, rows = make_model("Marian"), features()
+    model.final_logits_bias[0, rows[0]["labels"][1]] = -torch.inf
+    value, grads = run(model, rows)
+    assert 0 < value < 1
+    assert all(grad.isfinite().all() for grad in grads.values())
 
 
 def test_without_bleu_it_is_the_loss_of_the_model():
@@ -116,7 +127,7 @@ def test_words_come_from_the_tokenizer():
 
 def test_words_of_a_tokenizer_without_fast_backend():
     class Slow:
-        is_fast, eos_token_id, unk_token_id = False, END, UNKNOWN
+        is_fast, pad_token_id, eos_token_id, unk_token_id, unk_token = False, PAD, END, UNKNOWN, SPECIAL[UNKNOWN]
         all_special_ids, all_special_tokens = make_tokenizer().all_special_ids, make_tokenizer().all_special_tokens
         get_vocab = make_tokenizer().get_vocab
 
@@ -173,31 +184,26 @@ def test_a_failed_forward_pass_leaves_the_projection_as_it_was():
 
 
 def test_models_that_cap_their_logits_cannot_be_fused():
-    import transformers
-
-    config = transformers.Gemma2Config(
-        vocab_size=len(make_tokenizer()),
-        hidden_size=16,
-        intermediate_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        head_dim=8,
-        final_logit_softcapping=30.0,
-        pad_token_id=PAD,
-        eos_token_id=END,
-        bos_token_id=BEGIN,
-    )
-    model = transformers.Gemma2ForCausalLM(config).train()
+    model = make_model("Gemma 2")
     rows = [encode_completion(make_tokenizer(), line, line) for line in LINES[:2]]
     with pytest.raises(ValueError, match="leave fused=True out"):
         run(model, rows, fused=True)
     assert "forward" not in vars(model.lm_head)
 
 
+@pytest.mark.parametrize("name", SEQ2SEQ)
+def test_a_training_pass_without_decoder_inputs_is_an_error_before_that_of_the_model(name):
+    """As with ``--pad_to_max_length`` of the example scripts, whose collator makes none."""
+    model = make_model(name)
+    loss, ids = BLEULoss(model, make_tokenizer()), torch.tensor([encode(LINES[0])])
+    with pytest.raises(ValueError, match=r"data_collator=bleugrad\.hf\.BLEUCollator"):
+        model(input_ids=ids, attention_mask=torch.ones_like(ids))
+    assert loss.watch.inputs is None
+
+
 def test_bart_without_decoder_inputs_is_an_error_even_if_shapes_agree():
     """BART then decodes from the source, silently."""
-    model = make_model("BART")
+    model = make_model("BART").eval()
     loss, ids = BLEULoss(model, make_tokenizer()), torch.tensor([encode(LINES[0])])
     outputs = model(input_ids=ids, attention_mask=torch.ones_like(ids))
     assert outputs.logits.shape[1] == ids.shape[1]
@@ -206,7 +212,7 @@ def test_bart_without_decoder_inputs_is_an_error_even_if_shapes_agree():
 
 
 def test_lengths_that_differ_are_an_error():
-    model = make_model("BART")
+    model = make_model("BART").eval()
     loss, ids = BLEULoss(model, make_tokenizer()), torch.tensor([encode(LINES[0])])
     outputs = model(input_ids=ids, attention_mask=torch.ones_like(ids))
     with pytest.raises(ValueError, match="expected a row of logits for each label"):
@@ -231,6 +237,66 @@ def test_another_model_than_the_trainers_is_an_error():
     labels = batch.pop("labels")
     with pytest.raises(RuntimeError, match="the model that the trainer runs"):
         BLEULoss(other, make_tokenizer())(model(**batch), labels)
+
+
+def test_the_newest_loss_of_a_model_replaces_the_others():
+    model, rows = make_model("BART"), features()
+    old, new = BLEULoss(model, make_tokenizer(), fused=True), BLEULoss(model, make_tokenizer())
+    assert len(model._forward_pre_hooks) == len(model._forward_hooks) == 1
+    found = run(model, rows, loss=new)
+    assert_same(found, expected(model, rows, eos_id=END))
+    with pytest.raises(RuntimeError, match="a newer BLEULoss was made for the same model"):
+        run(model, rows, loss=old)
+
+
+def test_hooks_go_with_the_loss():
+    model = make_model("BART")
+    loss = BLEULoss(model, make_tokenizer(), fused=True)
+    assert len(model._forward_pre_hooks) == len(model._forward_hooks) == 1
+    del loss
+    assert not model._forward_pre_hooks
+    assert not model._forward_hooks
+
+
+class Wrapped(torch.nn.Module):
+    """A model around a model, which forwards unknown names to it, as PEFT has it."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.base_model = model
+
+    def __getattr__(self, name):
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(self.base_model, name)
+
+    def forward(self, **inputs):
+        return self.base_model(**inputs)
+
+
+def test_the_fused_projection_of_a_wrapped_model_keeps_its_bias():
+    plain, wrapped, rows = make_model("Marian"), Wrapped(make_model("Marian")), features()
+    bias = wrapped.final_logits_bias
+    found = run(wrapped, rows, fused=True)
+    wanted = run(plain, rows)
+    assert_same((found[0], {name.removeprefix("base_model."): grad for name, grad in found[1].items()}), wanted)
+    assert wrapped.final_logits_bias is bias
+    wrapped.base_model.lm_head = torch.nn.Embedding.from_pretrained(wrapped.lm_head.weight)  # as if it were adapted
+    with pytest.raises(ValueError, match=r"is torch\.nn\.modules\.sparse\.Embedding; expected a torch\.nn\.Linear"):
+        BLEULoss(wrapped, make_tokenizer(), fused=True)
+
+
+def test_words_need_a_tokenizer_that_marks_where_they_begin():
+    class EndsMarked:
+        is_fast, pad_token_id, eos_token_id, unk_token_id, unk_token = False, PAD, END, UNKNOWN, SPECIAL[UNKNOWN]
+        all_special_ids, all_special_tokens = list(range(len(SPECIAL))), SPECIAL
+
+        def get_vocab(self):
+            return {token: index for index, token in enumerate([*SPECIAL, "low", "er</w>", "the</w>"])}
+
+    with pytest.raises(ValueError, match=r"words is True, but the tokenizer marks where words end.*use words=False"):
+        BLEULoss(make_model("BART"), EndsMarked(), words=True)
 
 
 def test_packed_rows_are_an_error():
@@ -298,6 +364,6 @@ def test_no_labels_is_an_error():
 
 def test_several_devices_in_one_process_are_an_error():
     model = make_model("Llama")
-    loss, ids = BLEULoss(model, make_tokenizer()), torch.tensor([[7, 8]])
-    with pytest.raises(ValueError, match="one process a device"):
+    loss, ids = BLEULoss(model, make_tokenizer()), torch.tensor([[7, END]])
+    with pytest.raises(ValueError, match="one process per device"):
         loss(model(input_ids=ids), ids, num_items_in_batch=torch.tensor([[1], [1]]))

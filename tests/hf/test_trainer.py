@@ -6,7 +6,7 @@ import torch
 pytest.importorskip("accelerate")
 
 import bleugrad
-from bleugrad.hf import BLEUCollator, BLEULoss, BLEUMetrics, BLEUSchedule, encode_completion
+from bleugrad.hf import BLEUCollator, BLEULoss, BLEUMetrics, BLEUMonitor, BLEUSchedule, encode_completion
 from tests.hf.models import CAUSAL, END, LINES, SEQ2SEQ, features, gradients, make_model, make_tokenizer
 from tests.hf.oracle import step_loss
 
@@ -75,7 +75,10 @@ def test_sentences_with_accumulation_and_without_the_mixin_are_an_error(trainers
 
 def test_accumulated_corpora_are_weighted_by_their_labels(trainers, tmp_path):
     """Statistics cannot be pooled over passes that do not exist at the same time: what is documented instead."""
-    found = trainers.one_step(tmp_path, "T5", features(), loss_options={"level": "corpus"}, **ACCUMULATED)
+    with pytest.warns(
+        UserWarning, match="gradient_accumulation_steps is 3, so each micro-batch is a corpus of its own"
+    ):
+        found = trainers.one_step(tmp_path, "T5", features(), loss_options={"level": "corpus"}, **ACCUMULATED)
     model, rows, total = make_model("T5"), features(), 0.0
     labels = sum(len(row["labels"]) for row in rows)
     for first in range(0, len(rows), 3):
@@ -103,15 +106,9 @@ def test_bart_with_a_plain_collator_is_an_error(trainers, tmp_path):
     """The labels are popped before the forward pass, and BART then decodes from the source."""
     from transformers import DataCollatorForSeq2Seq
 
-    model, tokenizer = make_model("BART"), make_tokenizer()
     same = [row | {"labels": row["input_ids"]} for row in features()]
-    trainer = trainers.Seq2SeqTrainer(
-        model=model,
-        args=trainers.arguments(tmp_path, trainers.Seq2SeqTrainingArguments),
-        train_dataset=same,
-        data_collator=DataCollatorForSeq2Seq(tokenizer),
-        compute_loss_func=BLEULoss(model, tokenizer),
-    )
+    given = {"train_dataset": same, "data_collator": DataCollatorForSeq2Seq(make_tokenizer())}
+    trainer = trainers.make_trainer(tmp_path, "BART", trainer=trainers.Seq2SeqTrainer, given=given)
     with pytest.raises(ValueError, match="BLEUCollator"):
         trainer.train()
 
@@ -119,18 +116,14 @@ def test_bart_with_a_plain_collator_is_an_error(trainers, tmp_path):
 def test_bfloat16_training_is_close_to_single_precision(trainers, tmp_path):
     losses = {}
     for bf16 in (False, True):
-        model, tokenizer = make_model("T5", torch.float32), make_tokenizer()
-        trainer = trainers.Seq2SeqTrainer(
-            model=model,
-            args=trainers.arguments(
-                tmp_path, trainers.Seq2SeqTrainingArguments, bf16=bf16, per_device_train_batch_size=8
-            ),
-            train_dataset=features(),
-            data_collator=BLEUCollator(tokenizer, model),
-            compute_loss_func=BLEULoss(model, tokenizer),
+        trainer = trainers.make_trainer(
+            tmp_path,
+            make_model("T5", torch.float32),
+            given={"train_dataset": features()},
+            bf16=bf16,
+            per_device_train_batch_size=8,
         )
-        trainer.train()
-        losses[bf16] = trainer.state.log_history[0]["loss"]
+        losses[bf16] = trainer.train().training_loss
     assert losses[True] != losses[False]
     assert abs(losses[True] - losses[False]) < 5e-3
 
@@ -146,59 +139,100 @@ def test_bfloat16_training_is_close_to_single_precision(trainers, tmp_path):
     ],
 )
 def test_the_schedule_sets_the_share_of_each_step(trainers, tmp_path, schedule, shares):
-    model, tokenizer, seen = make_model("T5"), make_tokenizer(), []
+    model, seen = make_model("T5"), []
 
     class Recorded(BLEULoss):
         def __call__(self, *args, **options):
             seen.append(self.bleu_weight)
             return super().__call__(*args, **options)
 
-    loss = Recorded(model, tokenizer, bleu_weight=0.123)
-    trainer = trainers.Trainer(
-        model=model,
-        args=trainers.arguments(tmp_path, max_steps=6, per_device_train_batch_size=4),  # two steps an epoch
-        train_dataset=features(),
-        data_collator=BLEUCollator(tokenizer, model),
-        compute_loss_func=loss,
-        callbacks=[BLEUSchedule(loss, **schedule)],
-    )
+    loss = Recorded(model, make_tokenizer(), bleu_weight=0.123)
+    given = {"train_dataset": features(), "callbacks": [BLEUSchedule(loss, **schedule)]}
+    sizes = {"max_steps": 6, "per_device_train_batch_size": 4}  # two steps per epoch
+    trainer = trainers.make_trainer(tmp_path, model, loss=loss, given=given, **sizes)
     trainer.train()
     assert seen == pytest.approx(shares)
 
 
 def test_evaluation_generates_scores_and_reports_the_cross_entropy_of_the_model(trainers, tmp_path):
-    model, tokenizer = make_model("BART"), make_tokenizer()
-    metrics = BLEUMetrics(tokenizer, size=len(LINES), tokenize="none")
-    trainer = trainers.Seq2SeqTrainer(
-        model=model,
-        args=trainers.arguments(
-            tmp_path,
-            trainers.Seq2SeqTrainingArguments,
-            predict_with_generate=True,
-            generation_max_length=12,
-            per_device_eval_batch_size=8,
-        ),
-        eval_dataset=features(),
-        data_collator=BLEUCollator(tokenizer, model),
-        processing_class=tokenizer,
-        compute_loss_func=BLEULoss(model, tokenizer),
-        compute_metrics=metrics,
-    )
+    metrics = BLEUMetrics(make_tokenizer(), size=len(LINES), tokenize="none")
+    trainer = trainers.evaluating_trainer(tmp_path, features(), metrics)
     found = trainer.evaluate()
-    batch = BLEUCollator(tokenizer, model)(features())
-    assert found["eval_loss"] == pytest.approx(model(**batch).loss.item())
+    batch = BLEUCollator(make_tokenizer(), trainer.model)(features())
+    assert found["eval_loss"] == pytest.approx(trainer.model(**batch).loss.item())
     assert 0 <= found["eval_bleu"] <= 100
     assert "tok:none" in metrics.signature
 
 
 def test_evaluation_without_generating_reports_the_loss_itself(trainers, tmp_path):
-    model, tokenizer = make_model("T5"), make_tokenizer()
-    trainer = trainers.Trainer(
-        model=model,
-        args=trainers.arguments(tmp_path, per_device_eval_batch_size=8, prediction_loss_only=True),
-        eval_dataset=features(),
-        data_collator=BLEUCollator(tokenizer, model),
-        compute_loss_func=BLEULoss(model, tokenizer),
-    )
+    options = {"per_device_eval_batch_size": 8, "prediction_loss_only": True}
+    trainer = trainers.make_trainer(tmp_path, "T5", given={"eval_dataset": features()}, **options)
     wanted = expected("T5", features())[0]
     assert trainer.evaluate()["eval_loss"] == pytest.approx(wanted.item())
+
+
+def test_settings_that_a_trainer_ignores_or_drops_are_warned_of(trainers, tmp_path):
+    rows = [row | {"references": [row["labels"]]} for row in features()]
+    with pytest.warns(UserWarning, match="set ") as found:
+        trainers.one_step(tmp_path, "T5", rows, label_smoothing_factor=0.1, remove_unused_columns=True)
+    assert [str(one.message).split(";")[-1] for one in found] == [" set it to 0", " set remove_unused_columns=False"]
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_the_log_has_bleu_cross_entropy_and_length(trainers, tmp_path, fused):
+    """Means over the micro-batches of the step, from the definition."""
+    model, rows, reported = make_model("T5"), features(), []
+    with torch.no_grad():
+        batch = BLEUCollator(make_tokenizer(), model)(rows)
+        logits, labels = model(**batch).logits, batch["labels"]
+        whole = bleugrad.expected_bleu(logits, labels, eos_id=END, mask=labels != -100, level="sentence")
+        nll = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
+    counts = (labels != -100).sum(1)
+    wanted = {
+        "expected_bleu": (whole.value * counts).sum() / counts.sum(),
+        "cross_entropy": nll,
+        "length_ratio": whole.hypothesis_lengths.sum() / (counts - 1).sum(),
+    }
+
+    class Reporter(trainers.TrainerCallback):
+        def on_log(self, args, state, control, logs=None, **_):
+            reported.append(dict(logs))
+
+    loss = BLEULoss(model, make_tokenizer(), fused=fused)
+    given = {"train_dataset": rows, "callbacks": [Reporter(), BLEUMonitor(loss, stop_outside=(0, 2))]}
+    trainer = trainers.make_trainer(tmp_path, model, loss=loss, given=given, **ACCUMULATED)
+    trainer.train()
+    for entry in (trainer.state.log_history[0], reported[0]):
+        assert {name: entry[name] for name in wanted} == pytest.approx(
+            {k: float(v) for k, v in wanted.items()}, abs=1e-7
+        )
+    assert sum(isinstance(one, BLEUMonitor) for one in trainer.callback_handler.callbacks) == 1
+
+
+def test_a_trainer_gets_the_monitor_of_its_loss(trainers, tmp_path):
+    trainer = trainers.make_trainer(tmp_path, "BART", given={"train_dataset": features()})
+    trainer.compute_loss_func.bleu_weight = 0.0
+    trainer.train()
+    logged = trainer.state.log_history[0]
+    assert logged["cross_entropy"] == pytest.approx(logged["loss"], abs=1e-4)
+    assert 0 < logged["length_ratio"] < 1.3
+    assert "expected_bleu" not in logged
+
+
+@pytest.mark.parametrize(("limits", "steps"), [((0.0, 9.0), 3), ((2.0, 9.0), 1), (None, 3)])
+def test_training_stops_if_the_length_leaves_its_range(trainers, tmp_path, limits, steps):
+    model = make_model("BART")
+    loss = BLEULoss(model, make_tokenizer())
+    given = {"train_dataset": features(), "callbacks": [BLEUMonitor(loss, stop_outside=limits)]}
+    trainer = trainers.make_trainer(tmp_path, model, loss=loss, given=given, max_steps=3)
+    if steps == 1:
+        with pytest.warns(UserWarning, match=r"length_ratio is 1\.\d\d, outside of 2.0 to 9.0: training stops"):
+            trainer.train()
+    else:
+        trainer.train()
+    assert trainer.state.global_step == steps
+
+
+def test_a_range_of_lengths_has_two_ends():
+    with pytest.raises(ValueError, match=r"stop_outside is .* expected two numbers"):
+        BLEUMonitor(None, stop_outside=(1.3, 0.7))

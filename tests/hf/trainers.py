@@ -1,10 +1,10 @@
 """One step of a Hugging Face trainer in double precision by plain descent: what it subtracts is the gradient."""
 
 import torch
-from transformers import Seq2SeqTrainer, Seq2SeqTrainingArguments, Trainer, TrainingArguments
+from transformers import Seq2SeqTrainer, Seq2SeqTrainingArguments, Trainer, TrainerCallback, TrainingArguments  # noqa: F401
 
 from bleugrad.hf import BLEUCollator, BLEULoss, SentenceMean
-from tests.hf.models import make_model, make_tokenizer
+from tests.hf.models import ROUNDING, make_model, make_tokenizer
 
 
 class SentenceTrainer(SentenceMean, Trainer):
@@ -29,37 +29,52 @@ def arguments(folder, kind=TrainingArguments, **options):
         "disable_tqdm": True,
         "use_cpu": True,
         "seed": 1,
-        "train_sampling_strategy": "sequential",
         "remove_unused_columns": False,
         "ddp_find_unused_parameters": False,
     }
     return kind(output_dir=str(folder), **settings | options)
 
 
+def make_trainer(folder, model, *, trainer=Trainer, loss=None, tokenizer=None, given=None, **options):
+    """A trainer on expected BLEU. ``model`` may be a name, ``given`` goes to the trainer, options to its arguments."""
+    model, tokenizer = make_model(model) if isinstance(model, str) else model, tokenizer or make_tokenizer()
+    kind = Seq2SeqTrainingArguments if issubclass(trainer, Seq2SeqTrainer) else TrainingArguments
+    settings = {
+        "data_collator": BLEUCollator(tokenizer, model),
+        "processing_class": tokenizer,
+        "compute_loss_func": loss or BLEULoss(model, tokenizer),
+    }
+    run = trainer(model=model, args=arguments(folder, kind, **options), **settings | (given or {}))
+    run._get_train_sampler = lambda *_: torch.utils.data.SequentialSampler(run.train_dataset)
+    return run
+
+
 def one_step(folder, name, rows, *, trainer=Trainer, loss_options=None, tokenizer=None, **options):
-    """What one step subtracted from each parameter, and the loss that was logged."""
+    """What one step subtracted from each parameter, and the loss of the trainer."""
     model, tokenizer = make_model(name), tokenizer or make_tokenizer()
     before = {key: parameter.detach().clone() for key, parameter in model.named_parameters()}
-    kind = Seq2SeqTrainingArguments if issubclass(trainer, Seq2SeqTrainer) else TrainingArguments
-    run = trainer(
-        model=model,
-        args=arguments(folder, kind, **options),
-        train_dataset=rows,
-        data_collator=BLEUCollator(tokenizer, model),
-        processing_class=tokenizer,
-        compute_loss_func=BLEULoss(model, tokenizer, **loss_options or {}),
+    loss = BLEULoss(model, tokenizer, **loss_options or {})
+    run = make_trainer(
+        folder, model, trainer=trainer, loss=loss, tokenizer=tokenizer, given={"train_dataset": rows}, **options
     )
-    run.train()
-    logged = [entry["loss"] for entry in run.state.log_history if "loss" in entry]
+    loss = run.train().training_loss  # the log rounds it in transformers 4
     steps = {key: before[key] - parameter.detach() for key, parameter in model.named_parameters()}
-    return steps, logged[0]
+    return steps, loss
 
 
-def assert_step(found, wanted, tolerance=1e-12):
+def assert_step(found, wanted, tolerance=ROUNDING):
     """``wanted`` is a loss and its gradients."""
-    steps, logged = found
-    assert abs(logged - float(wanted[0])) < 1e-6
+    steps, loss = found
+    assert abs(loss - float(wanted[0])) < 1e-6
     assert max(grad.abs().max() for grad in wanted[1].values()) > 1e-4
     for key, step in steps.items():
         grad = wanted[1].get(key, torch.zeros_like(step))
         torch.testing.assert_close(step, grad, rtol=0, atol=tolerance, msg=lambda m, key=key: f"{key}: {m}")
+
+
+def evaluating_trainer(folder, rows, metrics):
+    """A trainer of BART that generates translations of the rows and scores them."""
+    generation = {"predict_with_generate": True, "generation_max_length": 12, "per_device_eval_batch_size": 8}
+    return make_trainer(
+        folder, "BART", trainer=Seq2SeqTrainer, given={"eval_dataset": rows, "compute_metrics": metrics}, **generation
+    )

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from bleugrad import ExpectedBLEULoss, LinearExpectedBLEULoss, linear_expected_bleu
-from tests.core.test_bad_input import COMMON_TABLE, REFERENCE_TABLE
+from bleugrad import ExpectedBLEULoss, Projection, expected_bleu
 from tests.losses.cases import IGNORE
+from tests.scores.test_bad_input import COMMON_TABLE, REFERENCE_TABLE, label
 
 B, T, V, H = 2, 4, 5, 3
 LOGITS, HIDDEN, WEIGHT, BIAS = torch.zeros(B, T, V), torch.zeros(B, T, H), torch.zeros(V, H), torch.zeros(V)
@@ -29,12 +29,18 @@ def plain(**changes):
 
 
 def fused(**changes):
-    options, arguments = split(changes)
-    return LinearExpectedBLEULoss(**options)(**({"hidden": HIDDEN, "weight": WEIGHT, "labels": LABELS} | arguments))
+    output, changes = projection(**changes)
+    return plain(**({"logits": output} | changes))
 
 
 def function(**changes):
-    return linear_expected_bleu(**({"hidden": HIDDEN, "weight": WEIGHT, "references": REFERENCES} | changes)).value
+    output, changes = projection(**changes)
+    return expected_bleu(output, **({"references": REFERENCES} | changes)).value
+
+
+def projection(hidden=HIDDEN, weight=WEIGHT, bias=None, **changes):
+    """The output, and what else changes."""
+    return Projection(hidden, weight, bias), changes
 
 
 # argument, its bad value, exception, what the message should say was found
@@ -112,12 +118,6 @@ TABLE = (
 )
 
 
-def label(row):
-    call, argument, value, *_ = row
-    shown = f"{value.dtype}{list(value.shape)}" if hasattr(value, "dtype") else repr(value)
-    return f"{call.__name__}-{argument}-{shown[:40]}".replace("torch.", "")
-
-
 @pytest.mark.parametrize(("call", "argument", "value", "exception", "found"), TABLE, ids=map(label, TABLE))
 def test_the_message_names_the_argument_and_what_was_found(call, argument, value, exception, found):
     with pytest.raises(exception, match=rf"\b{argument}\b") as raised:
@@ -173,10 +173,16 @@ def test_not_a_number_matters_only_where_it_counts():
             assert leaf.grad.isfinite().all()
 
 
-def test_references_and_mask_are_keyword_only():
+@pytest.mark.parametrize("options", [{"word_start": torch.arange(V) > 1}, {"eos_id": 0}, {"cross_entropy_weight": 1.0}])
+def test_not_a_number_is_refused_beside_empty_references(options):
+    broken = LOGITS.clone()
+    broken[0, 2, 3] = torch.nan
+    with pytest.raises(ValueError, match=r"logits holds NaN.*sentence 0, position 2"):
+        ExpectedBLEULoss(**options)(broken, LABELS, references=[[]] * len(LABELS))
+
+
+def test_references_mask_and_options_are_keyword_only():
     with pytest.raises(TypeError):
         ExpectedBLEULoss()(LOGITS, LABELS, REFERENCES)
     with pytest.raises(TypeError):
-        LinearExpectedBLEULoss()(HIDDEN, WEIGHT, LABELS, BIAS, REFERENCES)
-    with pytest.raises(TypeError):
-        linear_expected_bleu(HIDDEN, WEIGHT, REFERENCES, BIAS)
+        ExpectedBLEULoss("exact")

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from bleugrad import ExpectedBLEULoss, LinearExpectedBLEULoss
+from bleugrad import ExpectedBLEULoss, Projection
 from tests.losses.cases import assert_all_close, draw_batch, gradients
 
 EOS, SLOW = 0, pytest.mark.slow
@@ -47,13 +47,15 @@ def test_the_graph_has_no_breaks(seed, name):
 
 
 def test_the_graph_of_the_fused_loss_has_no_breaks(seed):
-    loss = LinearExpectedBLEULoss(cross_entropy_weight=0.3)
-    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
+    loss = ExpectedBLEULoss(cross_entropy_weight=0.3)
     hidden, labels = draw_batch(3, 8, 5, words=11)
     weight, bias = torch.randn(11, 5, dtype=torch.float64), torch.randn(11, dtype=torch.float64)
-    found, wanted = (
-        gradients(lambda h, w, b, call=call: call(h, w, labels, b), hidden, weight, bias) for call in (compiled, loss)
-    )
+
+    def call(hidden, weight, bias):
+        return loss(Projection(hidden, weight, bias), labels)
+
+    compiled = torch.compile(call, fullgraph=True, backend="aot_eager")
+    found, wanted = (gradients(function, hidden, weight, bias) for function in (compiled, call))
     assert_all_close(found, wanted, 1e-12)
 
 
@@ -68,19 +70,19 @@ def test_exact_for_changing_batch_and_length(seed):
 
 @SLOW
 def test_bound_with_eos(seed):
-    loss = ExpectedBLEULoss("bound", eos_id=EOS)
+    loss = ExpectedBLEULoss(method="bound", eos_id=EOS)
     check(loss, torch.compile(loss, fullgraph=True), 3, 8)
 
 
 @SLOW
 def test_fused(seed):
     """The projection compiled with what makes the hidden states."""
-    loss = LinearExpectedBLEULoss("exact", eos_id=EOS, cross_entropy_weight=0.3)
+    loss = ExpectedBLEULoss(eos_id=EOS, cross_entropy_weight=0.3)
     states, labels = draw_batch(3, 8, 5, words=11)
     weight, bias = torch.randn(11, 5, dtype=torch.float64), torch.randn(11, dtype=torch.float64)
 
     def call(states, weight, bias):
-        return loss(torch.tanh(states), weight, labels, bias)
+        return loss(Projection(torch.tanh(states), weight, bias), labels)
 
     found = gradients(torch.compile(call, fullgraph=True), states, weight, bias)
     assert_all_close(found, gradients(call, states, weight, bias), 1e-12)

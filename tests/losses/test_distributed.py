@@ -9,15 +9,37 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from bleugrad import ExpectedBLEULoss, LinearExpectedBLEULoss
+from bleugrad import ExpectedBLEULoss, MinimumRiskLoss, Projection, ReinforceLoss, UnbiasedBLEULoss
 from tests.losses.cases import IGNORE
 from tests.processes import PROCESSES, run_processes
 
 WORDS, WIDTH, EOS = 12, 6, 0
+STARTS = torch.arange(WORDS) % 3 > 0
 LENGTHS = (7, 4, 9, 1, 6)  # of the sentences of the whole batch
 pytestmark = pytest.mark.skipif(
     not dist.is_available() or not dist.is_gloo_available(), reason="torch was built without gloo"
 )
+
+
+class FixedDraws:
+    """The same random numbers for every sentence, whichever process holds it."""
+
+    def _uniform(self, batch, steps, device):
+        generator = torch.Generator().manual_seed(1)
+        numbers = torch.rand(max(LENGTHS), self.samples, generator=generator, dtype=torch.float64)
+        return numbers[:steps].expand(batch, -1, -1)
+
+
+class FixedReinforce(FixedDraws, ReinforceLoss):
+    pass
+
+
+class FixedMinimumRisk(FixedDraws, MinimumRiskLoss):
+    pass
+
+
+class FixedUnbiased(FixedDraws, UnbiasedBLEULoss):
+    pass
 
 
 @dataclass(frozen=True)
@@ -30,6 +52,8 @@ class Case:
     ignored: tuple = ()
     dtype: torch.dtype = torch.float64
     fused: bool = False
+    kind: type = ExpectedBLEULoss
+    numbers: tuple = (1, 2, 3, 1, 2)  # of references, where there are several
 
     def batch(self):
         """Source, labels and references (None where they are the labels) of the whole batch."""
@@ -42,7 +66,7 @@ class Case:
         labels[torch.arange(max(LENGTHS)) >= lengths] = IGNORE
         labels[list(self.ignored)] = IGNORE
         references = [
-            [torch.randint(1, 5, (3 + (3 * b + k) % 5,), generator=generator).tolist() for k in range(1 + b % 3)]
+            [torch.randint(1, 5, (3 + (3 * b + k) % 5,), generator=generator).tolist() for k in range(self.numbers[b])]
             for b in range(len(LENGTHS))
         ]
         return source, labels, references if self.several else None
@@ -63,10 +87,10 @@ class Case:
         source, labels, references = batch
         if self.fused:
             body, head = model.module[:2], model.module[2]
-            criterion = LinearExpectedBLEULoss(process_group=group, **self.options)
-            loss = criterion(body(source), head.weight, labels, head.bias, references=references)
+            output = Projection(body(source), head.weight, head.bias)
         else:
-            loss = ExpectedBLEULoss(process_group=group, **self.options)(model(source), labels, references=references)
+            output = model(source)
+        loss = self.kind(process_group=group, **self.options)(output, labels, references=references)
         loss.backward()
         return loss.detach(), [parameter.grad for parameter in model.parameters()]
 
@@ -98,10 +122,30 @@ CASES = {
     "float32": Case({"cross_entropy_weight": 0.1}, dtype=torch.float32),
     "float32 eos": Case({"eos_id": EOS}, dtype=torch.float32),
     "fused": Case({"eos_id": EOS, "cross_entropy_weight": 0.3}, fused=True),
+    "reinforce": Case({"samples": 2}, kind=FixedReinforce),
+    "reinforce words": Case({"word_start": STARTS, "cross_entropy_weight": 0.3}, ignored=(1,), kind=FixedReinforce),
+    "minimum risk": Case({"eos_id": EOS, "cross_entropy_weight": 0.3}, split=4, kind=FixedMinimumRisk),
+    "unbiased": Case({"eos_id": EOS, "cross_entropy_weight": 0.3}, several=True, split=1, kind=FixedUnbiased),
+    "unbiased words": Case({"word_start": STARTS}, kind=FixedUnbiased),
 }
-EMPTY = {
+APART = {
     "one process without sentences": Case({"cross_entropy_weight": 0.3}, split=0),
     "one process without sentences eos": Case({"eos_id": EOS, "cross_entropy_weight": 0.3}, split=0),
+    "one process without sentences words": Case({"word_start": STARTS, "cross_entropy_weight": 0.3}, split=0),
+    "one process without sentences words eos": Case({"word_start": STARTS, "eos_id": EOS}, split=5),
+    "one process without sentences unbiased": Case(
+        {"eos_id": EOS, "cross_entropy_weight": 0.3}, split=0, kind=FixedUnbiased
+    ),
+    "one process without sentences reinforce words": Case({"word_start": STARTS}, split=5, kind=FixedReinforce),
+    "nothing that counts minimum risk": Case({"word_start": STARTS}, ignored=(0, 1), kind=FixedMinimumRisk),
+    "one reference beside two": Case({"eos_id": EOS}, several=True, numbers=(1, 1, 2, 1, 2)),
+    "two references beside one": Case({"eos_id": EOS, "smoothing": 0.5}, several=True, numbers=(2, 1, 1, 1, 1)),
+    "one reference beside two in words": Case({"word_start": STARTS}, several=True, numbers=(1, 1, 2, 1, 2)),
+    "nothing that counts beside two references": Case(
+        {"eos_id": EOS, "cross_entropy_weight": 0.3}, several=True, ignored=(0, 1), numbers=(1, 1, 2, 1, 2)
+    ),
+    "nothing that counts in words": Case({"word_start": STARTS}, ignored=(0, 1)),
+    "nothing that counts in words of sentences": Case({"word_start": STARTS, "level": "sentence"}, ignored=(0, 1)),
 }  # apart: a collective that one process leaves out takes both of them down
 SHARDED = ("corpus", "corpus eos", "cross-entropy", "sentence mean")  # also run without pooling
 
@@ -154,10 +198,10 @@ def test_two_processes_have_the_loss_and_gradients_of_one(results, name):
     check(results, name, CASES[name])
 
 
-def test_one_of_them_may_have_no_sentences(tmp_path):
-    """The last batch of an epoch can leave a process without any."""
-    results = run_processes(work, tmp_path, EMPTY)
-    for name, case in EMPTY.items():
+def test_processes_may_hold_different_shapes_of_data(tmp_path):
+    """No sentences (the last batch of an epoch), nothing that counts, or fewer references than the other process."""
+    results = run_processes(work, tmp_path, APART)
+    for name, case in APART.items():
         check(results, name, case)
 
 
@@ -179,3 +223,16 @@ def test_without_the_group_each_has_the_loss_of_its_part(results, name):
     for rank in range(PROCESSES):
         loss, _ = case.run(Alone(case.model()), case.part(rank), None)
         torch.testing.assert_close(results[rank][name, False][0], loss, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("options", [{}, {"eos_id": EOS}, {"word_start": STARTS}, {"level": "sentence"}])
+def test_the_backward_pass_of_a_process_without_parameters_still_sums(tmp_path, options):
+    """Logits that nothing depends on, as of a process without data: the others wait for its sums."""
+    dist.init_process_group("gloo", store=dist.FileStore(str(tmp_path / "store"), 1), rank=0, world_size=1)
+    try:
+        loss = ExpectedBLEULoss(process_group=dist.group.WORLD, **options)(
+            torch.zeros(0, 3, WORDS), torch.ones(0, 3).long()
+        )
+        loss.backward()
+    finally:
+        dist.destroy_process_group()

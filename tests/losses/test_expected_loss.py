@@ -3,6 +3,7 @@
 import copy
 import pickle
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -10,11 +11,14 @@ from torch import nn
 
 import bleugrad
 from bleugrad import ExpectedBLEULoss
-from tests.core.test_long_references import run_child
 from tests.losses.cases import IGNORE, assert_all_close, draw_batch, gradients
+from tests.oracles import automaton, bound
+from tests.oracles.counting import brevity_penalty, combine, cut
+from tests.references.test_long_references import run_child
 
 METHODS = ("exact", "bound")
 LEVELS = ("corpus", "sentence")
+REDUCED = [("corpus", "mean"), ("corpus", "sum"), ("sentence", "mean"), ("sentence", "sum"), ("sentence", "none")]
 
 
 def expected(logits, references, **options):
@@ -33,10 +37,16 @@ def expected(logits, references, **options):
 def test_it_is_one_minus_expected_bleu(seed, method, level, eos_id, options):
     logits, labels = draw_batch(words=5)
     options = {"method": method, "level": level, "eos_id": eos_id, **options}
-    found = gradients(lambda x: ExpectedBLEULoss(reduction="none", **options)(x, labels), logits)
+    loss = ExpectedBLEULoss(reduction="none" if level == "sentence" else "mean", **options)
+    found = gradients(lambda x: loss(x, labels), logits)
     wanted = gradients(lambda x: expected(x, labels, mask=labels != IGNORE, **options), logits)
     assert found[0].shape == ((3,) if level == "sentence" else ())
     assert_all_close(found, wanted, 1e-14)
+
+
+def test_the_corpus_level_has_one_value():
+    with pytest.raises(ValueError, match=r"reduction is 'none', but level is 'corpus'.*expected level='sentence'"):
+        ExpectedBLEULoss(reduction="none")
 
 
 def test_the_defaults_are_those_of_the_readme(seed):
@@ -94,7 +104,7 @@ def test_rows_of_which_every_label_is_ignored_change_nothing(seed, method, level
     logits, labels = draw_batch(4)
     labels[2] = IGNORE
     loss = ExpectedBLEULoss(
-        method, level=level, eos_id=eos_id, smoothing=smoothing, max_order=2, cross_entropy_weight=0.3
+        method=method, level=level, eos_id=eos_id, smoothing=smoothing, max_order=2, cross_entropy_weight=0.3
     )
     value, grad = gradients(lambda x: loss(x, labels), logits)
     kept = [0, 1, 3]
@@ -103,15 +113,14 @@ def test_rows_of_which_every_label_is_ignored_change_nothing(seed, method, level
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize(("level", "reduction"), REDUCED)
 @pytest.mark.parametrize("eos_id", [None, 0])
 @pytest.mark.parametrize("smoothing", [0.0, 1.0])
 def test_a_batch_of_which_every_label_is_ignored(seed, method, level, reduction, eos_id, smoothing):
     """Finite with zero gradient; in a batch that pads its last step this must not stop a run."""
     logits, labels = draw_batch(2)
     loss = ExpectedBLEULoss(
-        method, level=level, reduction=reduction, eos_id=eos_id, smoothing=smoothing, cross_entropy_weight=1.0
+        method=method, level=level, reduction=reduction, eos_id=eos_id, smoothing=smoothing, cross_entropy_weight=1.0
     )
     value, grad = gradients(lambda x: loss(x, torch.full_like(labels, IGNORE)), logits)
     assert value.isfinite().all()
@@ -136,8 +145,8 @@ def test_cross_entropy_is_that_of_torch(seed, scale, dtype, method):
     """The mixture less BLEU alone is weight * F.cross_entropy, value and gradient, also where p underflows to 0."""
     logits, labels = draw_batch(dtype=dtype, scale=scale)
     weight = 0.37
-    mixed = gradients(lambda x: ExpectedBLEULoss(method, cross_entropy_weight=weight)(x, labels), logits)
-    alone = gradients(lambda x: ExpectedBLEULoss(method)(x, labels), logits)
+    mixed = gradients(lambda x: ExpectedBLEULoss(method=method, cross_entropy_weight=weight)(x, labels), logits)
+    alone = gradients(lambda x: ExpectedBLEULoss(method=method)(x, labels), logits)
     torchs = gradients(
         lambda x: weight * F.cross_entropy(x.to(alone[0].dtype).transpose(1, 2), labels, ignore_index=IGNORE), logits
     )
@@ -191,7 +200,7 @@ def test_references_that_are_not_the_labels(seed, name, method, level, eos_id):
     references = REFERENCES[name]
     logits, labels = draw_batch()
     options = {"method": method, "level": level, "eos_id": eos_id}
-    loss = ExpectedBLEULoss(reduction="none", **options)
+    loss = ExpectedBLEULoss(reduction="none" if level == "sentence" else "mean", **options)
     found = gradients(lambda x: loss(x, labels, references=references), logits)
     wanted = gradients(lambda x: expected(x, references, mask=labels != IGNORE, **options), logits)
     assert_all_close(found, wanted, 1e-14)
@@ -205,7 +214,7 @@ def test_mask(seed, method, eos_id):
     logits, labels = draw_batch()
     references = REFERENCES["several"]
     mask = torch.rand(labels.shape) < 0.5
-    loss = ExpectedBLEULoss(method, eos_id=eos_id)
+    loss = ExpectedBLEULoss(method=method, eos_id=eos_id)
     wanted = gradients(lambda x: expected(x, references, mask=mask, method=method, eos_id=eos_id), logits)
     found = gradients(lambda x: loss(x, references=references, mask=mask), logits)
     assert_all_close(found, wanted, 1e-14)
@@ -222,7 +231,9 @@ def test_nothing_the_caller_passed_is_changed(seed):
     copies = [tensor.clone() for tensor in (logits, labels, mask, references)]
     for method in METHODS:
         leaf = logits.requires_grad_()
-        ExpectedBLEULoss(method, eos_id=0, cross_entropy_weight=1.0)(leaf, labels, references=references, mask=mask)
+        ExpectedBLEULoss(method=method, eos_id=0, cross_entropy_weight=1.0)(
+            leaf, labels, references=references, mask=mask
+        )
     for tensor, copied in zip((logits.detach(), labels, mask, references), copies, strict=True):
         assert torch.equal(tensor, copied)
 
@@ -232,7 +243,7 @@ def test_nothing_the_caller_passed_is_changed(seed):
 @pytest.mark.parametrize("eos_id", [None, 0])
 def test_half_precision_is_computed_in_float32(seed, dtype, method, eos_id):
     logits, labels = draw_batch(4, 12, 30, dtype=dtype)
-    loss = ExpectedBLEULoss(method, eos_id=eos_id, cross_entropy_weight=0.2)
+    loss = ExpectedBLEULoss(method=method, eos_id=eos_id, cross_entropy_weight=0.2)
     half = gradients(lambda x: loss(x, labels), logits)
     single = gradients(lambda x: loss(x, labels), logits.float())
     assert half[0].dtype == torch.float32
@@ -248,7 +259,7 @@ def test_half_precision_is_computed_in_float32(seed, dtype, method, eos_id):
 @pytest.mark.parametrize("backward_inside", [False, True])
 def test_autocast_changes_nothing(seed, dtype, method, eos_id, backward_inside):
     logits, labels = draw_batch(4, 12, 30, dtype=dtype)
-    loss = ExpectedBLEULoss(method, eos_id=eos_id, cross_entropy_weight=0.2)
+    loss = ExpectedBLEULoss(method=method, eos_id=eos_id, cross_entropy_weight=0.2)
     outside = gradients(lambda x: loss(x, labels), logits)
     leaf = logits.clone().requires_grad_()
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -264,10 +275,10 @@ def test_autocast_changes_nothing(seed, dtype, method, eos_id, backward_inside):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
 def test_the_default_dtype_does_not_matter(seed, dtype):
     logits, labels = draw_batch()
-    wanted = [gradients(lambda x, m=m: ExpectedBLEULoss(m, eos_id=0)(x, labels), logits) for m in METHODS]
+    wanted = [gradients(lambda x, m=m: ExpectedBLEULoss(method=m, eos_id=0)(x, labels), logits) for m in METHODS]
     torch.set_default_dtype(dtype)
     try:
-        found = [gradients(lambda x, m=m: ExpectedBLEULoss(m, eos_id=0)(x, labels), logits) for m in METHODS]
+        found = [gradients(lambda x, m=m: ExpectedBLEULoss(method=m, eos_id=0)(x, labels), logits) for m in METHODS]
     finally:
         torch.set_default_dtype(torch.float32)
     for a, b in zip(found, wanted, strict=True):
@@ -309,7 +320,7 @@ def test_differentiating_twice_is_refused(seed, dtype):
     """By backward() and by grad(): a Hessian of zeros would be worse than an error."""
     logits, labels = draw_batch(dtype=dtype)
     logits.requires_grad_()
-    for loss in (ExpectedBLEULoss(), ExpectedBLEULoss("bound", cross_entropy_weight=1.0)):
+    for loss in (ExpectedBLEULoss(), ExpectedBLEULoss(method="bound", cross_entropy_weight=1.0)):
         for differentiate in (
             lambda g: g.backward(),
             lambda g: torch.autograd.grad(g, logits),
@@ -335,7 +346,7 @@ TRANSFORMS = {
 def test_transforms_of_torch_func_are_refused_with_advice(seed, transform, dtype):
     """torch's custom operators do not take part in them; jvp would drop the tangent without a word."""
     logits, labels = draw_batch(dtype=dtype)
-    for loss in (ExpectedBLEULoss(), ExpectedBLEULoss("bound", eos_id=0, cross_entropy_weight=0.5)):
+    for loss in (ExpectedBLEULoss(), ExpectedBLEULoss(method="bound", eos_id=0, cross_entropy_weight=0.5)):
         with pytest.raises(RuntimeError, match=r"logits .*torch\.func.*batch sentences as \(B, T, V\).*backward"):
             TRANSFORMS[transform](lambda x, loss=loss: loss(x, labels))(logits)
 
@@ -367,15 +378,22 @@ def test_a_loop_written_for_cross_entropy(seed):
         step(ExpectedBLEULoss(), classes_second)
     with pytest.raises(ValueError, match=r"logits has shape \(24, 11\); expected \(B, T, V\)"):
         step(ExpectedBLEULoss(), flattened)
-    with pytest.raises(ValueError, match=r"labels has shape \(24,\).*logits.*flattened"):
+    with pytest.raises(ValueError, match=r"labels has shape \(24,\).*logits.*do not flatten"):
         step(ExpectedBLEULoss(), lambda logits, labels: (logits, labels.flatten()))
 
 
 def test_it_lives_as_a_module(seed):
     loss = ExpectedBLEULoss(
-        "bound", max_order=3, weights=[0.5, 0.3, 0.2], smoothing=0.5, level="sentence", eos_id=2, ignore_index=-1,
-        reduction="sum", cross_entropy_weight=0.25,
-    )  # fmt: skip
+        method="bound",
+        max_order=3,
+        weights=[0.5, 0.3, 0.2],
+        smoothing=0.5,
+        level="sentence",
+        eos_id=2,
+        ignore_index=-1,
+        reduction="sum",
+        cross_entropy_weight=0.25,
+    )
     logits, labels = draw_batch()
     labels[labels == IGNORE] = -1
     wanted = loss(logits, labels)
@@ -416,15 +434,40 @@ def test_labels_of_any_integer_type(seed, dtype):
 
 
 @pytest.mark.parametrize(
-    ("batch", "steps", "vocabulary"), [(1, 6, 256_000), (1, 2500, 50), (1, 1, 1)], ids=["wide", "long", "least"]
+    ("batch", "steps", "vocabulary"),
+    [(1, 6, 256_000), pytest.param(1, 2500, 50, marks=pytest.mark.slow), (1, 1, 1)],
+    ids=["wide", "long", "least"],
 )
 @pytest.mark.parametrize("method", METHODS)
-def test_extreme_shapes(seed, batch, steps, vocabulary, method):
+def test_extreme_shapes(seed, monkeypatch, batch, steps, vocabulary, method):
+    """The value is that of the oracle, and value and gradient are those of float64 torch operations."""
     logits, labels = torch.randn(batch, steps, vocabulary), torch.randint(vocabulary, (batch, steps))
-    value, grad = gradients(lambda x: ExpectedBLEULoss(method, eos_id=0)(x, labels), logits)
-    assert 0 <= value <= 1
-    assert grad.isfinite().all()
-    assert grad.sum(-1).abs().max() < 1e-6  # a shift of a row changes nothing
+    labels[:, 6:7] = 0  # an early end, since the oracle is slow
+    loss = ExpectedBLEULoss(method=method, eos_id=0)
+    value, grad = gradients(lambda x: loss(x, labels), logits)
+    if method == "exact" or steps < 100:  # the oracle of the bound is quadratic
+        assert value.item() == pytest.approx(
+            1 - oracle_value(logits[0], labels[0].tolist(), method), rel=1e-5, abs=1e-6
+        )
+    monkeypatch.setenv("BLEUGRAD_KERNELS", "0")
+    fine_value, fine = gradients(lambda x: loss(x, labels), logits.double())
+    assert value.item() == pytest.approx(fine_value.item(), rel=1e-5, abs=1e-6)
+    assert (grad.double() - fine).norm() <= 1e-5 * fine.norm()
+
+
+def oracle_value(logits, labels, method):
+    """Expected BLEU of one sentence with EOS 0; the tokens its label does not hold are merged into one."""
+    kept = sorted({0, *labels})
+    probs = logits.double().softmax(-1)
+    rows = torch.cat([probs[:, kept], 1 - probs[:, kept].sum(-1, keepdim=True)], 1).clamp(min=0).numpy()
+    reference = cut([kept.index(token) for token in labels], 0)
+    matches_of = automaton.expected_matches if method == "exact" else bound.bound_with_eos
+    matches = [matches_of(rows, [reference], n, 0) for n in range(1, 5)]
+    reached = np.concatenate([[1.0], np.cumprod(1 - rows[:, 0])])  # P(length >= l)
+    lengths = np.append(reached[:-1] * rows[:, 0], reached[-1])
+    totals = [reached[n:].sum() for n in range(1, 5)]
+    penalty = sum(mass * brevity_penalty(length, len(reference)) for length, mass in enumerate(lengths))
+    return combine(matches, totals, penalty, smoothing=1.0)
 
 
 @pytest.mark.parametrize(
@@ -434,7 +477,7 @@ def test_extreme_shapes(seed, batch, steps, vocabulary, method):
 def test_memory_beyond_logits_and_gradient_is_below_the_size_of_the_logits(method, eos_id, dtype):
     """(2, 512, 32000), references of 512, cross-entropy mixed in: the peak, measured in a child process."""
     (finite, size), growth = run_child(f"""
-loss = bleugrad.ExpectedBLEULoss({method!r}, eos_id={eos_id}, cross_entropy_weight=0.1)
+loss = bleugrad.ExpectedBLEULoss(method={method!r}, eos_id={eos_id}, cross_entropy_weight=0.1)
 loss(torch.randn(2, 6, 50, requires_grad=True).to(torch.{dtype}), draw(50, 2, 6)).backward()
 logits = torch.randn(2, 512, 32000, dtype=torch.{dtype}).requires_grad_()
 before = peak()

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import bleugrad
-from bleugrad import ExpectedBLEULoss, LinearExpectedBLEULoss
+from bleugrad import ExpectedBLEULoss, Projection
 from tests.losses.cases import IGNORE
 
 VOCABULARY, WIDTH, EOS = 7, 14, 0
@@ -101,7 +101,7 @@ FILLERS = pytest.mark.parametrize("filler", [0.0, 50.0, torch.nan, torch.inf])
 def test_sentence_level(seed, layout, method, eos_id, filler):
     sentences = draw_sentences([5, 1, 9, 3], eos_id)
     wanted = compact(sentences, lambda s: compact_losses(s, method, eos_id))
-    loss = ExpectedBLEULoss(method, level="sentence", reduction="none", eos_id=eos_id)
+    loss = ExpectedBLEULoss(method=method, level="sentence", reduction="none", eos_id=eos_id)
     check(sentences, layout, loss, wanted, filler)
 
 
@@ -111,7 +111,7 @@ def test_sentence_level(seed, layout, method, eos_id, filler):
 def test_corpus_level(seed, layout, method, filler):
     sentences = draw_sentences([5, 1, 9, 3], None)
     wanted = compact(sentences, lambda s: compact_corpus_loss(s, method))
-    check(sentences, layout, ExpectedBLEULoss(method), wanted, filler)
+    check(sentences, layout, ExpectedBLEULoss(method=method), wanted, filler)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -120,7 +120,7 @@ def test_corpus_level(seed, layout, method, filler):
 def test_corpus_level_with_cross_entropy_and_sentences_of_one_length(seed, layout, method, eos_id):
     """So that the compact batch needs no padding at all."""
     sentences = draw_sentences([6, 6, 6, 6], eos_id)
-    loss = ExpectedBLEULoss(method, eos_id=eos_id, cross_entropy_weight=0.3)
+    loss = ExpectedBLEULoss(method=method, eos_id=eos_id, cross_entropy_weight=0.3)
 
     def stacked(sentences):
         logits, labels = (torch.stack(parts) for parts in zip(*sentences, strict=True))
@@ -160,7 +160,7 @@ def test_the_fused_loss(seed, layout):
     sentences = draw_sentences([5, 1, 9, 3], None)
     wanted = compact(sentences, lambda s: compact_corpus_loss(s, "exact"))
     identity = torch.eye(VOCABULARY, dtype=torch.float64)
-    check(sentences, layout, lambda x, y: LinearExpectedBLEULoss()(x, identity, y), wanted, torch.nan)
+    check(sentences, layout, lambda x, y: ExpectedBLEULoss()(Projection(x, identity), y), wanted, torch.nan)
 
 
 def test_a_causal_model_shifts_its_labels_by_slicing(seed):

@@ -4,11 +4,11 @@ import pytest
 import torch
 
 import bleugrad
-from bleugrad import ExpectedBLEULoss, LinearExpectedBLEULoss
-from bleugrad.core import linear_match_probabilities as module
-from tests.core.cases import FIELDS
-from tests.core.test_long_references import run_child
+from bleugrad import ExpectedBLEULoss, Projection
+from bleugrad.backends.torch import projected_probabilities as module
+from tests.cases import FIELDS
 from tests.losses.cases import IGNORE, assert_all_close, draw_batch, gradients
+from tests.references.test_long_references import run_child
 
 METHODS = ("exact", "bound")
 WIDTH, VOCABULARY = 6, 11
@@ -24,8 +24,12 @@ def draw(bias=True, dtype=torch.float64, batch=3, steps=8, scale=1.0):
 
 
 def fused(labels, references=None, mask=None, **options):
-    loss = LinearExpectedBLEULoss(**options)
-    return lambda hidden, weight, bias: loss(hidden, weight, labels, bias, references=references, mask=mask)
+    loss = ExpectedBLEULoss(**options)
+
+    def call(hidden, weight, bias):
+        return loss(Projection(hidden, weight, bias), labels, references=references, mask=mask)
+
+    return call
 
 
 def plain(labels, references=None, mask=None, **options):
@@ -64,7 +68,7 @@ def test_reductions_masks_and_references(seed, reduction):
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("eos_id", [None, 0])
 @pytest.mark.parametrize("bias", [False, True])
-def test_linear_expected_bleu(seed, method, eos_id, bias):
+def test_expected_bleu(seed, method, eos_id, bias):
     """Every field of the result, and the gradients of the value and of the certified upper end."""
     hidden, weight, offset, _ = draw(bias)
     references = [[[1, 2, 1, 2], [3, 4]], [[5]], [[6, 6, 6, 7]]]
@@ -72,7 +76,7 @@ def test_linear_expected_bleu(seed, method, eos_id, bias):
     options = {"method": method, "eos_id": eos_id, "level": "sentence", "max_order": 3, "smoothing": 0.5, "mask": mask}
 
     def by_hidden(hidden, weight, offset):
-        return bleugrad.linear_expected_bleu(hidden, weight, references, bias=offset, **options)
+        return bleugrad.expected_bleu(Projection(hidden, weight, offset), references, **options)
 
     def by_logits(hidden, weight, offset):
         logits = torch.nn.functional.linear(hidden, weight, offset)
@@ -268,11 +272,12 @@ def test_transforms_of_torch_func_are_refused_with_advice(seed, index, transform
 def test_the_logits_of_the_batch_never_exist():
     """(16, 256) positions over 32,000 words: the logits would take 500 MB."""
     _, growth = run_child("""
-loss = bleugrad.LinearExpectedBLEULoss(cross_entropy_weight=0.1)
-loss(torch.randn(2, 6, 8, requires_grad=True), torch.randn(50, 8, requires_grad=True), draw(50, 2, 6)).backward()
+loss = bleugrad.ExpectedBLEULoss(cross_entropy_weight=0.1)
+small = bleugrad.Projection(torch.randn(2, 6, 8, requires_grad=True), torch.randn(50, 8, requires_grad=True))
+loss(small, draw(50, 2, 6)).backward()
 hidden, weight = torch.randn(16, 256, 64, requires_grad=True), torch.randn(32000, 64, requires_grad=True)
 before = peak()
-loss(hidden, weight, draw(32000, 16, 256)).backward()
+loss(bleugrad.Projection(hidden, weight), draw(32000, 16, 256)).backward()
 answer = None
 """)
     assert growth < 150

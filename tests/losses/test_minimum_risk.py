@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import bleugrad
-from tests.core.cases import assert_near
+from tests.cases import assert_near
 from tests.losses.estimates import tiny_cases
 from tests.oracles.policy_gradient import all_sequences, score_function
 
@@ -54,7 +54,13 @@ def test_value_and_gradient_of_the_candidates_drawn_are_those_of_the_formula(
 ):
     case = CASES[name]
     loss = bleugrad.MinimumRiskLoss(
-        6, alpha, include_reference, scale_by_alpha, reduction="none", generator=2, **case.options
+        samples=6,
+        alpha=alpha,
+        include_reference=include_reference,
+        scale_by_alpha=scale_by_alpha,
+        reduction="none",
+        generator=2,
+        **case.options,
     )
     logits, keywords = case.batch(5)
     labels = torch.randint(0, logits.shape[2], (5, logits.shape[1]), generator=torch.Generator().manual_seed(0))
@@ -89,9 +95,13 @@ def test_the_labels_are_a_candidate_up_to_their_eos():
     torch.manual_seed(0)
     logits = torch.randn(2, 4, 5, dtype=torch.float64).expand(2, -1, -1)[:1].expand(2, -1, -1)
     mask = torch.ones(2, 4, dtype=torch.bool)
-    loss = bleugrad.MinimumRiskLoss(2, 1.0, include_reference=True, eos_id=0, reduction="none", generator=1)
+    loss = bleugrad.MinimumRiskLoss(
+        samples=2, alpha=1.0, include_reference=True, eos_id=0, reduction="none", generator=1
+    )
     values = loss(logits, torch.tensor([[1, 2, 0, -100], [1, 2, 0, 3]]), mask=mask)
-    again = bleugrad.MinimumRiskLoss(2, 1.0, include_reference=True, eos_id=0, reduction="none", generator=1)
+    again = bleugrad.MinimumRiskLoss(
+        samples=2, alpha=1.0, include_reference=True, eos_id=0, reduction="none", generator=1
+    )
     padded = again(logits, torch.tensor([[1, 2, 0, 3], [1, 2, 0, -100]]), mask=mask)
     torch.testing.assert_close(values, padded, rtol=0, atol=0)
 
@@ -102,6 +112,8 @@ BAD = [
     ({"alpha": float("nan")}, ValueError, "alpha"),
     ({"alpha": "sharp"}, TypeError, "alpha"),
     ({"samples": 1}, ValueError, "samples is 1; expected 2 or more"),
+    ({"samples": 2**62}, ValueError, r"samples is 4611686018427387904; expected .* below 2\*\*31"),
+    ({"generator": 2**64}, ValueError, "generator is an int of 65 bits"),
     ({"samples": 0, "include_reference": True}, ValueError, "samples is 0"),
 ]
 
@@ -113,7 +125,7 @@ def test_bad_options_are_named(options, exception, found):
 
 
 def test_the_reference_with_one_sample_is_enough():
-    assert bleugrad.MinimumRiskLoss(1, include_reference=True).samples == 1
+    assert bleugrad.MinimumRiskLoss(samples=1, include_reference=True).samples == 1
 
 
 def test_bad_candidates_are_named():

@@ -8,7 +8,7 @@ import torch
 
 import bleugrad
 from bleugrad.losses import reinforce, rewards
-from tests.core.cases import assert_near
+from tests.cases import assert_near
 from tests.losses.estimates import agrees, assert_unbiased, draw_estimates, tiny_cases
 from tests.oracles.policy_gradient import score_function
 
@@ -90,7 +90,7 @@ def test_samples_of_a_decoder_give_what_the_rows_they_were_drawn_from_give(basel
     references = torch.tensor([[0, 1, 3, 0], [1, 1, 3, -100], [3, 0, 1, 1]])
     mask = torch.ones(3, 5, dtype=torch.bool)
     mask[1, 3:] = False
-    loss = bleugrad.ReinforceLoss(3, baseline, eos_id=eos_id, generator=3)
+    loss = bleugrad.ReinforceLoss(samples=3, baseline=baseline, eos_id=eos_id, generator=3)
     drawn = loss(logits, references=references, mask=mask)
     (expected,) = torch.autograd.grad(drawn, logits)
     tokens = loss.statistics.tokens
@@ -149,3 +149,18 @@ def test_bad_options_are_named():
         bleugrad.ReinforceLoss(samples=1, baseline="leave-one-out")
     with pytest.raises(ValueError, match=r"^baseline is 'mean'"):
         bleugrad.ReinforceLoss(baseline="mean")
+
+
+@pytest.mark.parametrize("kind", [bleugrad.ReinforceLoss, bleugrad.MinimumRiskLoss, bleugrad.UnbiasedBLEULoss])
+def test_logits_that_are_no_tensor_are_named(kind):
+    with pytest.raises(TypeError, match="logits is a list; expected a tensor"):
+        kind(samples=2)([[[0.0]]], torch.zeros(1, 1, dtype=torch.long))
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf, -torch.finfo(torch.float32).max])
+def test_log_probabilities_of_given_samples_are_finite_where_they_count(value):
+    loss, tokens = bleugrad.ReinforceLoss(baseline="none", eos_id=1), torch.tensor([[[2, 2, 1, 3]]])
+    log_probs = torch.tensor([[[-1.0, -1.0, -1.0, value]]])
+    assert loss.from_samples(tokens, log_probs, [[2]]).isfinite()
+    with pytest.raises(ValueError, match="log_probs holds NaN or an infinity"):
+        loss.from_samples(tokens, torch.tensor([[[value, value, -1.0, -1.0]]]), [[2]])

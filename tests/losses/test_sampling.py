@@ -9,7 +9,8 @@ import torch
 from sacrebleu.metrics import BLEU
 
 import bleugrad
-from bleugrad.losses.draws import draw_tokens, softmax_rows, token_log_probs
+from bleugrad.backends.operations import sampled_rows
+from bleugrad.backends.torch import sampled_rows as drawing
 from tests.oracles.counting import combine, cut
 
 LOSSES = {
@@ -40,6 +41,17 @@ def value_and_gradient(loss, logits, *arguments, **keywords):
 # draws
 
 
+def draw_tokens(probs, samples, generator=None):
+    """Tokens (B, S, T)."""
+    uniform = torch.rand(*probs.shape[:2], samples, generator=generator, dtype=torch.float64)
+    return drawing.draw_tokens(probs, uniform).transpose(1, 2)
+
+
+def token_log_probs(logits, tokens):
+    """Log-probabilities of chosen tokens (B, T, J), beside those of one sample."""
+    return sampled_rows(logits, torch.rand(*logits.shape[:2], 1, dtype=torch.float64), tokens, None)[1][..., 1:]
+
+
 def test_tokens_are_drawn_with_the_probabilities_of_their_rows():
     """Chi-square of 200,000 draws a row, in blocks of one row and of all."""
     rows = torch.tensor([[[0.5, 0.0, 0.3, 0.2], [0.1, 0.2, 0.7, 0.0], [1e-3, 0.0, 0.0, 0.999]]], dtype=torch.float64)
@@ -55,10 +67,10 @@ def test_tokens_are_drawn_with_the_probabilities_of_their_rows():
 
 
 @pytest.mark.parametrize(("number", "token"), [(0.0, 1), (1 - 2**-53, 2)])
-def test_no_random_number_draws_a_token_of_probability_zero(monkeypatch, number, token):
-    monkeypatch.setattr(torch, "rand", lambda *shape, **options: torch.full(shape, number, dtype=torch.float64))
+def test_no_random_number_draws_a_token_of_probability_zero(number, token):
     rows = torch.tensor([[[0.0, 0.25, 0.25, 0.0]]], dtype=torch.float64)  # the sum may round to less than 1
-    assert draw_tokens(rows, 2).tolist() == [[[token], [token]]]
+    uniform = torch.full((1, 1, 2), number, dtype=torch.float64)
+    assert drawing.draw_tokens(rows, uniform).tolist() == [[[token, token]]]
 
 
 def test_rows_and_samples_are_independent():
@@ -72,7 +84,10 @@ def test_a_large_vocabulary_is_drawn_from_in_blocks():
     logits = torch.full((2, 40, 30_000), -60.0)
     wanted = torch.randint(0, 30_000, (2, 40), generator=torch.Generator().manual_seed(1))
     logits.scatter_(2, wanted[..., None], 0.0)
-    assert torch.equal(draw_tokens(softmax_rows(logits), 1)[:, 0], wanted)
+    tokens, log_probs, greedy, _ = sampled_rows(logits, torch.rand(2, 40, 1), wanted[..., None], None)
+    assert torch.equal(tokens[..., 0], wanted)
+    assert torch.equal(greedy, wanted)
+    assert (log_probs.abs() < 1e-6).all()
 
 
 def test_log_probabilities_and_their_gradient_are_those_of_log_softmax():
@@ -82,7 +97,7 @@ def test_log_probabilities_and_their_gradient_are_those_of_log_softmax():
     logits.requires_grad_()
     tokens = torch.randint(0, 7, (2, 5, 4)).masked_fill(torch.tensor([False, True, False, False, False])[:, None], 2)
     weights = torch.randn(2, 5, 4, dtype=torch.float64)
-    ours = token_log_probs(logits, softmax_rows(logits), tokens)
+    ours = token_log_probs(logits, tokens)
     theirs = logits.log_softmax(-1).gather(2, tokens)
     torch.testing.assert_close(ours, theirs)
     found, expected = (torch.autograd.grad((each * weights).sum(), logits)[0] for each in (ours, theirs))
@@ -91,7 +106,7 @@ def test_log_probabilities_and_their_gradient_are_those_of_log_softmax():
 
 def test_log_probabilities_too_small_for_a_float_come_from_the_logits():
     logits = torch.tensor([[[0.0, -200.0, -90.0]]], requires_grad=True)
-    log_probs = token_log_probs(logits, softmax_rows(logits), torch.tensor([[[1, 2, 0]]]))
+    log_probs = token_log_probs(logits, torch.tensor([[[1, 2, 0]]]))
     assert log_probs.tolist() == [[[-200.0, -90.0, 0.0]]]
 
 
@@ -202,6 +217,18 @@ def test_nothing_that_counts_is_a_loss_of_zero(build):
     assert (gradient == 0).all()
     empty = torch.zeros(0, 6, 11, requires_grad=True)
     assert build(generator=0)(empty, labels[:0]) == 0
+
+
+@every_loss
+@pytest.mark.parametrize("eos_id", [None, 0])
+@pytest.mark.parametrize("batch", [0, 2])
+def test_no_positions_at_all_are_a_loss_of_zero(build, eos_id, batch):
+    logits, labels = torch.zeros(batch, 0, 11, requires_grad=True), torch.zeros(batch, 0, dtype=torch.long)
+    for references in (None, torch.ones(batch, 3, dtype=torch.long)):
+        loss = build(generator=0, eos_id=eos_id, reduction="none")
+        value, gradient = value_and_gradient(loss, logits, labels, references=references)
+        assert value.tolist() == [0] * batch
+        assert gradient.shape == logits.shape
 
 
 @every_loss

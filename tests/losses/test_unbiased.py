@@ -8,7 +8,7 @@ import torch
 
 import bleugrad
 from bleugrad.losses import rewards, unbiased
-from tests.core.cases import assert_near
+from tests.cases import assert_near
 from tests.losses.estimates import agrees, assert_unbiased, draw_estimates, tiny_cases
 from tests.oracles.counting import brevity_penalty, combine, cut, statistics
 from tests.oracles.policy_gradient import all_sequences, expectation_and_gradient, probability, score_function
@@ -92,7 +92,7 @@ def stand_in_of(case):
 @pytest.mark.parametrize("name", CASES)
 def test_value_and_gradient_of_the_samples_drawn_are_those_of_the_formula(name, samples):
     case = CASES[name]
-    loss = bleugrad.UnbiasedBLEULoss(samples, reduction="none", generator=9, **case.options)
+    loss = bleugrad.UnbiasedBLEULoss(samples=samples, reduction="none", generator=9, **case.options)
     logits, keywords = case.batch(6)
     values = loss(logits, **keywords)
     values.sum().backward()
@@ -122,7 +122,7 @@ def test_where_bleu_is_linear_nothing_is_random(samples):
     torch.manual_seed(0)
     logits = torch.randn(2, 5, 6, dtype=torch.float64, requires_grad=True)
     labels = torch.tensor([[1, 2, 3, 4, 5], [1, 1, 2, -100, -100]])
-    loss = bleugrad.UnbiasedBLEULoss(samples, max_order=1)(logits, labels)
+    loss = bleugrad.UnbiasedBLEULoss(samples=samples, max_order=1)(logits, labels)
     exact = bleugrad.ExpectedBLEULoss(max_order=1, level="sentence")(logits, labels)
     torch.testing.assert_close(loss, exact, rtol=0, atol=1e-14)
     torch.testing.assert_close(*(torch.autograd.grad(each, logits)[0] for each in (loss, exact)), rtol=0, atol=1e-14)

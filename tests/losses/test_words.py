@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import bleugrad
-from bleugrad import ExpectedBLEULoss, LinearExpectedBLEULoss
+from bleugrad import ExpectedBLEULoss, Projection
 from tests.losses.cases import assert_all_close, draw_batch, gradients
 
 VOCABULARY, EOS = 9, 0
@@ -34,9 +34,9 @@ def test_from_hidden_states_it_is_the_same(seed, name):
     hidden, labels = draw_batch(vocabulary=5, words=VOCABULARY)
     weight, bias = (torch.randn(*shape, dtype=torch.float64) for shape in ((VOCABULARY, 5), (VOCABULARY,)))
     options = {"word_start": STARTS, **OPTIONS[name]}
-    fused, plain = LinearExpectedBLEULoss(**options), ExpectedBLEULoss(**options)
-    found = gradients(lambda h, w, b: fused(h, w, labels, b), hidden, weight, bias)
-    assert_all_close(found, gradients(lambda h, w, b: plain(h @ w.T + b, labels), hidden, weight, bias), 1e-13)
+    loss = ExpectedBLEULoss(**options)
+    found = gradients(lambda h, w, b: loss(Projection(h, w, b), labels), hidden, weight, bias)
+    assert_all_close(found, gradients(lambda h, w, b: loss(h @ w.T + b, labels), hidden, weight, bias), 1e-13)
 
 
 @pytest.mark.parametrize("name", ["corpus", "eos"])
@@ -72,10 +72,9 @@ def test_the_mask_moves_with_the_loss_and_is_not_saved():
 @pytest.mark.parametrize("linear", [False, True], ids=["plain", "fused"])
 def test_bad_input(seed, word_start, exception, linear):
     logits, labels = draw_batch()
-    loss = LinearExpectedBLEULoss if linear else ExpectedBLEULoss
-    inputs = (logits, torch.eye(VOCABULARY).double(), labels) if linear else (logits, labels)
+    output = Projection(logits, torch.eye(VOCABULARY).double()) if linear else logits
     with pytest.raises(exception, match=r"\bword_start\b"):
-        loss(word_start=word_start)(*inputs)
+        ExpectedBLEULoss(word_start=word_start)(output, labels)
 
 
 @pytest.mark.slow

@@ -2,9 +2,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from bleugrad.models import specials
+from bleugrad import special_ids
 from bleugrad.models.attention_lstm import AttentionLSTM
 from bleugrad.models.config import ModelConfig
+from bleugrad.models.encoder import bfloat16_lstm_works
 from tests.models import naive
 
 LAYERS = [(1, 1), (2, 2), (1, 3)]
@@ -72,7 +73,7 @@ def test_padding_equals_truncation_and_batch_mates_do_not_matter(build, source, 
 def test_padding_has_no_gradient(build, source, inputs):
     model = build()
     model(*source, inputs).sum().backward()
-    assert model.source_embedding.weight.grad[specials.PAD].abs().max() == 0
+    assert model.source_embedding.weight.grad[special_ids.PAD].abs().max() == 0
     assert model.source_embedding.weight.grad[8].abs().max() > 0
 
 
@@ -102,7 +103,7 @@ def test_several_rows_a_sentence_read_its_memory(build, source):
     model = build()
     memory = model.encode(*source)
     inputs = torch.randint(4, 11, (6, 4))
-    expected = model.decode(memory.repeat(2), inputs)
+    expected = model.decode(memory.select(torch.tensor([0, 0, 1, 1, 2, 2])), inputs)
     torch.testing.assert_close(model.decode(memory, inputs), expected, rtol=1e-12, atol=1e-12)
     swapped = memory.select(torch.tensor([2, 0, 1]))
     rows = torch.tensor([4, 5, 0, 1, 2, 3])
@@ -145,10 +146,21 @@ def test_bf16_autocast_is_close(build, source, inputs, layers):
     assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
-def test_special_ids_are_those_of_the_vocabularies():
-    vocabulary = pytest.importorskip("bleugrad.data.vocabulary")
-    names = ("PAD", "UNK", "BOS", "EOS")
-    assert [getattr(specials, name) for name in names] == [getattr(vocabulary, name) for name in names]
+@pytest.mark.parametrize("layers", [(1, 1), (2, 2)])
+def test_the_encoder_is_float32_where_the_cpu_has_no_bf16_lstm(build, source, monkeypatch, layers):
+    monkeypatch.setattr("bleugrad.models.encoder.bfloat16_lstm_works", lambda: False)
+    model, lengths = build(layers).float(), source[1]
+    embedded = model.source_embedding(source[0])
+    expected = model.encoder(embedded, lengths)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = model.encoder(embedded, lengths)
+    assert all(map(torch.equal, found, expected))
+
+
+def test_the_probe_for_bf16_draws_no_random_numbers():
+    before = torch.get_rng_state()
+    assert bfloat16_lstm_works.__wrapped__() in (True, False)
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_bad_sources_are_named(build):
@@ -156,7 +168,7 @@ def test_bad_sources_are_named(build):
     ids = torch.tensor([[4, 3]])
     with pytest.raises(ValueError, match=r"source is torch.float32 \(1, 2\); expected token ids"):
         model.encode(ids.float(), torch.tensor([2]))
-    with pytest.raises(ValueError, match=r"source_lengths is \(2,\); expected one length a sentence \(1,\)"):
+    with pytest.raises(ValueError, match=r"source_lengths is \(2,\); expected one length per sentence \(1,\)"):
         model.encode(ids, torch.tensor([2, 2]))
     for length in (0, 3):
         with pytest.raises(ValueError, match=f"source_lengths is from {length} to {length}; expected 1 to 2"):

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from bleugrad.models.largest import BLOCK, largest
+from bleugrad.models.search.largest import BLOCK, largest
 
 
 @pytest.mark.parametrize("size", [3, BLOCK, 6 * BLOCK, 40 * BLOCK, 40 * BLOCK + 7])

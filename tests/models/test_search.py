@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from bleugrad.models.search import beam, greedy, sample
+from bleugrad.models.search.strategies import beam, greedy, sample
 from tests.models import naive
 
 

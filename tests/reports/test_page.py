@@ -2,8 +2,11 @@
 
 import re
 
+import pytest
+
 from bleugrad.reports import page
 from bleugrad.reports.style import save_figure
+from tests.reports.browser import find_browser, look
 
 LINE = "<script>document.title = 'owned'</script> & \"quoted\" <img src=x onerror=alert(1)>"
 
@@ -42,3 +45,14 @@ def test_the_page_needs_nothing_from_outside(tmp_path):
 def test_numbers_stand_to_the_right_and_keep_their_kind():
     text = page.table(["a"], [["x", 3, 0.5]])
     assert '<td>x</td><td class="number">3</td><td class="number">0.5000</td>' in text
+
+
+@pytest.mark.skipif(find_browser() is None, reason="no Chromium here: install the package chromium")
+def test_a_corpus_line_with_a_script_tag_stays_text(tmp_path):
+    page = tmp_path / "report.html"
+    page.write_text(hostile_page(tmp_path), encoding="utf-8")
+    seen = look(page, tmp_path, 390)
+    assert seen["scripts"] == 0
+    assert seen["title"] == LINE
+    assert LINE in seen["tables"][0]["text"]
+    assert len(seen["images"]) == 1

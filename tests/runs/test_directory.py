@@ -1,14 +1,16 @@
 """The run directory: what it holds, when it is refused, and what an interruption leaves."""
 
 import json
+import os
+import stat
 
 import pytest
 
 from bleugrad.configuration.loading import read_toml
 from bleugrad.errors import FailureError
 from bleugrad.runs import files
-from bleugrad.runs.directory import read_run, start_run
-from bleugrad.runs.records import read_records
+from bleugrad.runs.directory import continue_run, read_run, start_run
+from bleugrad.runs.records import RecordWriter, read_records
 
 
 def start(path, **more):
@@ -127,6 +129,52 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path, monkeypat
         files.write_text(target, "new")
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_file_and_directory_are_on_the_disk_after_a_write(tmp_path, monkeypatch):
+    """The content is synced before the rename, the name after it."""
+    events, fsync, replace = [], files.os.fsync, files.os.replace
+
+    def synced(handle):
+        events.append("directory" if stat.S_ISDIR(os.fstat(handle).st_mode) else "file")
+        fsync(handle)
+
+    def renamed(old, new):
+        events.append("rename")
+        replace(old, new)
+
+    monkeypatch.setattr(files.os, "fsync", synced)
+    monkeypatch.setattr(files.os, "replace", renamed)
+    files.write_json(tmp_path / "run.json", {"status": "running"})
+    assert events == ["file", "rename", "directory"]
+    assert json.loads((tmp_path / "run.json").read_text()) == {"status": "running"}
+
+
+def test_a_writer_removes_a_line_that_was_cut_off(tmp_path):
+    path = tmp_path / "timings.jsonl"
+    path.write_text('{"epoch": 1}\n{"epo')
+    writer = RecordWriter(path)
+    writer.write({"epoch": 2})
+    writer.close()
+    assert read_records(path) == [{"epoch": 1}, {"epoch": 2}]
+
+
+@pytest.mark.parametrize("line", ["{", "[1]", "3", "[" * 100_000])
+def test_a_damaged_record_is_named(tmp_path, line):
+    (tmp_path / "metrics.jsonl").write_text(f'{{"step": 0}}\n{line}\n')
+    with pytest.raises(FailureError, match=r"metrics\.jsonl cannot be read: line 2 is (damaged|no record)"):
+        read_records(tmp_path / "metrics.jsonl")
+
+
+def test_a_resumed_run_adds_up_its_seconds(tmp_path):
+    with start(tmp_path) as run:
+        run.began -= 30_000
+    with continue_run(tmp_path, config="seed = 3\n", command="another command", seed=4) as run:
+        run.began -= 40_000
+    about = json.loads((tmp_path / "run.json").read_text())
+    assert 70_000 <= about["seconds"] < 79_000
+    assert (about["status"], len(about["resumed"])) == ("finished", 1)
+    assert (about["command"], about["seed"]) == ("another command", 4)
 
 
 def test_files_are_as_readable_as_any_other(tmp_path):

@@ -29,7 +29,7 @@ def main(corpus, folder):
         size = WHOLE_BATCH // processes.world
         config = small_config(Path(corpus), model__dropout=0.0, data__batch_size=size, **more)
         train_run(config, Path(folder, f"{name}-{processes.world}"), processes=processes)
-    processes.wait()
+    processes.barrier()
     system = load(Path(folder, f"ce-{processes.world}"), "cpu")
     sources = [[4 + place % 5] * (place % 4) for place in range(9)]
     parts = []

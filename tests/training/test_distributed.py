@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from bleugrad.runs.lock import locked
 from bleugrad.runs.records import read_records
 from bleugrad.training.checkpoints import read_checkpoint
 from tests.training.corpora import write_corpus
@@ -29,10 +30,10 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--np
 REPOSITORY = Path(__file__).parents[2]
 
 
-def torchrun(*words):
+def torchrun(*words, code=0):
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(REPOSITORY), *sys.path]), "OMP_NUM_THREADS": "1"}
     done = subprocess.run([*TORCHRUN, *map(str, words)], env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.returncode == code, done.stderr[-3000:]
     return done
 
 
@@ -88,3 +89,12 @@ def test_the_same_command_works_under_torchrun(both, tmp_path):
     assert "2 x cpu" in done.stdout
     assert done.stdout.count("epoch 1:") == 1, "only one process speaks"
     assert json.loads((tmp_path / "run" / "run.json").read_text())["status"] == "finished"
+    assert not (tmp_path / "run" / ".lock").exists()
+
+
+def test_no_process_of_a_run_starts_where_another_run_is_at_work(both, tmp_path):
+    (tmp_path / "train.toml").write_text((both / "ce-1" / "config.toml").read_text())
+    with locked(tmp_path / "run"):
+        done = torchrun("bleugrad", "train", "--config", tmp_path / "train.toml", "--output", tmp_path / "run", code=1)
+        assert [path.name for path in (tmp_path / "run").iterdir()] == [".lock"]
+    assert f"is in use by process {os.getpid()} on " in done.stderr

@@ -7,11 +7,11 @@ import torch.nn.functional as F
 import bleugrad
 from bleugrad.data.batches import BatchPlan
 from bleugrad.data.encoding import EncodedSplit
-from bleugrad.data.vocabulary import EOS, PAD
 from bleugrad.errors import UsageError
 from bleugrad.models.attention_lstm import AttentionLSTM
 from bleugrad.models.config import ModelConfig
 from bleugrad.models.feeding import feed
+from bleugrad.special_ids import EOS, PAD
 from bleugrad.training.config import OWN_TOKENS, ObjectiveConfig
 from bleugrad.training.objectives import build_objective
 
@@ -78,7 +78,7 @@ def test_fed_the_reference_the_end_of_a_sentence_counts_as_a_word(model, name, l
     batch = make_batch(several=several)
     logits = model(batch.source, batch.source_lengths, batch.inputs())
     references = [[[*target, EOS]] + [[*target[::-1], EOS]] * several for target in TARGETS]
-    loss = bleugrad.ExpectedBLEULoss(name, level=level, smoothing=0.5, cross_entropy_weight=0.25)
+    loss = bleugrad.ExpectedBLEULoss(method=name, level=level, smoothing=0.5, cross_entropy_weight=0.25)
     expected = loss(logits, batch.labels, references=references)
     config = ObjectiveConfig(name=name, level=level, smoothing=0.5, cross_entropy_weight=0.25)
     torch.testing.assert_close(build_objective(model, config)(batch), expected)
@@ -86,8 +86,8 @@ def test_fed_the_reference_the_end_of_a_sentence_counts_as_a_word(model, name, l
 
 @pytest.mark.parametrize("units", ["tokens", "words"])
 @pytest.mark.parametrize("several", [False, True])
-@pytest.mark.parametrize("name", ["bound", "exact"])
-def test_positions_after_the_end_are_certain(model, name, several, units):
+@pytest.mark.parametrize(("name", "sharpness"), [("bound", 1.0), ("exact", 1.0), ("exact", 0.02)])
+def test_positions_after_the_end_are_certain(model, name, sharpness, several, units):
     model.eval()
     batch = make_batch(several=several)
     logits = model(batch.source, batch.source_lengths, batch.inputs())
@@ -97,9 +97,9 @@ def test_positions_after_the_end_are_certain(model, name, several, units):
     scores = []
     for row, target in enumerate(TARGETS):
         references = [[*reference, EOS, PAD, PAD] for reference in [target, target[::-1]][: 1 + several]]
-        rows = torch.cat([logits[row, : len(target) + 1], certain])
+        rows = torch.cat([sharpness * logits[row, : len(target) + 1], certain])
         scores.append(bleugrad.expected_bleu(rows[None], [references], method=name, word_start=word_start).value)
-    settings = {"name": name, "level": "sentence", "end_positions": 2, "units": units}
+    settings = {"name": name, "level": "sentence", "end_positions": 2, "units": units, "sharpness": sharpness}
     loss = build_objective(model, ObjectiveConfig(**settings), word_start=word_start)(batch)
     torch.testing.assert_close(loss, 1 - torch.stack(scores).mean())
     mixed = build_objective(model, ObjectiveConfig(**settings, cross_entropy_weight=0.5), word_start=word_start)(batch)
@@ -145,7 +145,7 @@ def test_sharp_rows_are_scored_and_cross_entropy_is_that_of_the_model(model, nam
     cross_entropy = build_objective(model, ObjectiveConfig())(batch)
     end, mask = ([EOS], batch.labels != -100) if feeding == "reference" else ([], fed.mask)
     references = [[[*target, *end]] + [[*target[::-1], *end]] * several for target in TARGETS]
-    loss = bleugrad.ExpectedBLEULoss(name, eos_id=None if end else EOS)
+    loss = bleugrad.ExpectedBLEULoss(method=name, eos_id=None if end else EOS)
     expected = loss(3.0 * fed.logits, references=references, mask=mask)
     torch.testing.assert_close(found, expected + 0.5 * cross_entropy)
 

@@ -40,6 +40,13 @@ def test_killed_at_any_moment_a_run_resumes_to_the_same_files(corpus, tmp_path):
     check(found["results"])
 
 
+def wait_for(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "the run did not come so far in a minute"
+        time.sleep(0.01)
+
+
 @pytest.mark.slow
 def test_the_command_is_killed_in_the_middle_and_resumes(corpus, finished, tmp_path):
     settings = (finished / "config.toml").read_text().replace("epochs = 2", "epochs = 40")
@@ -51,10 +58,10 @@ def test_the_command_is_killed_in_the_middle_and_resumes(corpus, finished, tmp_p
 
     run("whole")
     process = subprocess.Popen([*words, tmp_path / "killed"], env=ENVIRONMENT, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 60
-    while not (tmp_path / "killed" / "checkpoints" / "last.safetensors").exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    time.sleep(0.1)
+    checkpoint, records = (tmp_path / "killed" / name for name in ("checkpoints/last.safetensors", "metrics.jsonl"))
+    wait_for(checkpoint.exists)
+    size = records.stat().st_size
+    wait_for(lambda: records.stat().st_size > size)  # steps after the checkpoint are lost
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     assert json.loads((tmp_path / "killed" / "run.json").read_text())["status"] == "running"
@@ -101,6 +108,34 @@ def test_random_numbers_and_learning_rates_are_those_of_a_whole_run(corpus, tmp_
     train_run(config, tmp_path / "broken", resume=True)
     for name in COMPARED:
         assert (tmp_path / "broken" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
+
+
+def test_timings_are_those_of_the_steps_that_were_taken(corpus, tmp_path, monkeypatch, capsys):
+    """A clock that only steps move, by half a second each: the epoch that was interrupted takes no less per step."""
+    from bleugrad.runs.records import read_records
+    from bleugrad.training import trainer
+    from bleugrad.training.run import train_run
+
+    now, take_step = [0.0], trainer.Trainer.take_step
+
+    def step(self, window):
+        now[0] += 0.5
+        return take_step(self, window)
+
+    monkeypatch.setattr(trainer.Trainer, "take_step", step)
+    monkeypatch.setattr(trainer.time, "monotonic", lambda: now[0])
+    break_off(corpus, tmp_path, monkeypatch, 8)
+    with (tmp_path / "timings.jsonl").open("a") as timings:
+        timings.write('{"epoch": 2, "st')  # killed while it was written
+    train_run(small_config(corpus, optimizer__epochs=3), tmp_path, resume=True)
+    assert read_records(tmp_path / "timings.jsonl") == [
+        {"epoch": 1, "steps": 5, "seconds": 2.5},
+        {"epoch": 2, "steps": 4, "seconds": 2.0},  # from the checkpoint after step 6
+        {"epoch": 3, "steps": 5, "seconds": 2.5},
+    ]
+    assert capsys.readouterr().out.count(" 2.0 steps/s") == 3
+    train_run(small_config(corpus, optimizer__epochs=1), tmp_path, overwrite=True)
+    assert len(read_records(tmp_path / "timings.jsonl")) == 1
 
 
 def test_a_finished_run_can_be_trained_for_longer(corpus, tmp_path):

@@ -11,6 +11,7 @@ from safetensors.torch import save_file
 from bleugrad.errors import FailureError, UsageError
 from bleugrad.training import checkpoints
 from bleugrad.training.checkpoints import read_checkpoint
+from bleugrad.training.processes import SingleProcess
 from bleugrad.training.run import train_run
 from tests.training.corpora import small_config, write_corpus
 
@@ -49,12 +50,27 @@ def test_a_run_holds_what_is_needed_to_use_it(finished):
 def test_an_unfinished_run_is_not_replaced_by_mistake(corpus, broken_off):
     before = contents(broken_off)
     with pytest.raises(
-        FailureError, match=r"is running, with a checkpoint; go on with --resume, replace it with --over"
+        FailureError, match=r"is running, with a checkpoint; resume it with --resume, replace it with --over"
     ):
         train_run(small_config(corpus), broken_off)
     assert contents(broken_off) == before
     train_run(small_config(corpus, optimizer__epochs=1), broken_off, overwrite=True)
     assert read_checkpoint(broken_off / LAST).state["position"]["epoch"] == 2
+
+
+class SecondRank(SingleProcess):
+    """The second of two processes, whose first was told that the directory is in use."""
+
+    rank, world = 1, 2
+
+    def gather(self, value):
+        return ["run is in use by process 7 on host", value]
+
+
+def test_a_rank_says_why_the_first_could_not_lock_the_directory(corpus, tmp_path):
+    with pytest.raises(FailureError, match="run is in use by process 7 on host"):
+        train_run(small_config(corpus), tmp_path / "run", processes=SecondRank("cpu"))
+    assert not (tmp_path / "run").exists(), "only rank 0 takes the lock"
 
 
 def test_a_finished_run_is_not_replaced_by_mistake(corpus, finished):
@@ -78,8 +94,8 @@ def make_foreign(path):
 
 def make_newer(path):
     content = path.read_bytes()
-    assert content.count(b'\\"version\\": 1') == 1
-    path.write_bytes(content.replace(b'\\"version\\": 1', b'\\"version\\": 2'))
+    assert content.count(b'\\"version\\": 2') == 1
+    path.write_bytes(content.replace(b'\\"version\\": 2', b'\\"version\\": 3'))
 
 
 @pytest.mark.parametrize(
@@ -89,7 +105,7 @@ def make_newer(path):
         (lambda path: path.write_bytes(b""), "is cut off, damaged, or no checkpoint at all"),
         (make_pickle, "is cut off, damaged, or no checkpoint at all"),
         (make_foreign, "holds tensors, but is no checkpoint of bleugrad"),
-        (make_newer, "has format 2, and this version of bleugrad reads format 1"),
+        (make_newer, "has format 3; this version of bleugrad reads format 2"),
     ],
 )
 @pytest.mark.parametrize("how", [{"resume": True}, {"overwrite": True}])
@@ -213,14 +229,14 @@ def test_tuning_starts_from_the_best_weights(corpus, finished, tmp_path):
 
 def test_weights_of_another_size_are_refused(corpus, finished, tmp_path):
     with pytest.raises(
-        FailureError, match=r"does not fit the model: source_embedding\.weight is 11x6 in the checkpoint"
+        FailureError, match=r"does not fit the model: source_embedding\.weight is 11x6 of float32 in the checkpoint"
     ):
         train_run(small_config(corpus, model__embedding=5), tmp_path / "tuned", initial=finished)
 
 
 def test_a_gradient_that_is_not_finite_stops_the_run(corpus, tmp_path):
     with pytest.raises(FailureError, match=r"the gradient at step \d+ is not finite"):
-        train_run(small_config(corpus, optimizer__learning_rate=1e38, optimizer__clip=0), tmp_path)
+        train_run(small_config(corpus, optimizer__learning_rate=1e30, optimizer__clip=0), tmp_path)
 
 
 def test_early_stopping_ends_a_run_that_does_not_improve(corpus, tmp_path):

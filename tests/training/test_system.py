@@ -56,10 +56,16 @@ def test_a_line_that_never_ends_is_cut_with_a_warning(system):
 
 
 def test_wrong_arguments_are_said(system):
-    with pytest.raises(TypeError, match="lines is text; expected a list"):
-        system.translate("ich sehe katze")
-    with pytest.raises(ValueError, match="beam is 0"):
-        system.translate(["wir"], beam=0)
+    for lines in ("ich sehe katze", b"x", 3, [None]):
+        with pytest.raises(TypeError, match=r"lines is a .*; expected a list"):
+            system.translate(lines)
+    for beam in (0, 1001, 2**31 - 1):
+        with pytest.raises(ValueError, match=f"beam is {beam}; expected 1 to 1000"):
+            system.translate(["wir"], beam=beam)
+    with pytest.raises(TypeError, match="run is a int; expected the path"):
+        bleugrad.load(3)
+    with pytest.raises(ValueError, match="device is 'gpu'; expected 'auto' or 'cpu' or 'cuda'"):
+        bleugrad.load("run", "gpu")
     with pytest.raises(ValueError, match="n_best is 6; expected 1 to beam = 5"):
         system.search(["wir"], n_best=6)
 

@@ -6,10 +6,10 @@ import torch
 from bleugrad.data.preparation import prepare
 from bleugrad.models.attention_lstm import AttentionLSTM
 from bleugrad.training.config import OptimizerConfig
-from bleugrad.training.processes import Alone
+from bleugrad.training.processes import SingleProcess
 from bleugrad.training.run import train_run
 from bleugrad.training.schedule import Schedule
-from bleugrad.training.trainer import Material, Trainer
+from bleugrad.training.trainer import Trainer, TrainingSetup
 from bleugrad.training.vocabularies import Vocabularies
 from tests.training.corpora import small_config, write_corpus
 
@@ -22,7 +22,7 @@ def make_trainer(corpus, **more):
     vocabularies = Vocabularies(*build_vocabularies(text, config.data))
     torch.manual_seed(0)
     model = AttentionLSTM(config.model, len(vocabularies.source), len(vocabularies.target))
-    return Trainer(Material(config, model, vocabularies, text.train, text.valid), Alone("cpu"), None)
+    return Trainer(TrainingSetup(config, model, vocabularies, text.train, text.valid), SingleProcess("cpu"), None)
 
 
 @pytest.mark.parametrize("more", [{}, {"objective__name": "exact", "objective__level": "sentence"}])

@@ -1,1 +1,1 @@
-"""The command line: one module a subcommand, registered in ``commands``."""
+"""The command line: one module per subcommand, registered in ``commands``."""

@@ -6,7 +6,6 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bleugrad.cli.command import Command
 from bleugrad.errors import FailureError, UsageError
 
 if TYPE_CHECKING:
@@ -14,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def configure(parser: ArgumentParser) -> None:
-    """Where the logits come from, how they are counted, and where the page goes."""
+    """The logits, the settings of the score, and the page."""
     parser.add_argument(
         "sources",
         type=Path,
         nargs="+",
         metavar="FILE_OR_RUN",
         help="saved logits (.safetensors, .npy, .npz, .pt), (T, V) or (checkpoints, T, V), or a training run's "
-        "directory; several are stepped through in this order",
+        "directory; several are shown in this order",
     )
     files = parser.add_argument_group("saved logits")
     files.add_argument(
@@ -29,26 +28,31 @@ def configure(parser: ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="TEXT",
-        help="tokens, or ids, between spaces; give it again for several references",
+        help="tokens or ids, separated by spaces; repeat the option for several references",
     )
-    files.add_argument("--vocabulary", type=Path, metavar="FILE", help="tokens by id: one a line, or JSON")
-    files.add_argument("--name", help="of the tensor in a file of several (default: the only one, or logits)")
+    files.add_argument("--vocabulary", type=Path, metavar="FILE", help="tokens by id: one per line, or JSON")
+    files.add_argument("--name", help="name of the tensor in a file with several (default: the only one, or logits)")
     files.add_argument("--end", metavar="TOKEN", help="end-of-sentence token or id: makes the length random")
     files.add_argument("--words", action="store_true", help="count words where the vocabulary holds subwords")
     runs = parser.add_argument_group("training runs")
     runs.add_argument("--sentence", type=int, metavar="N", help="the N-th sentence of the split, from 1")
-    runs.add_argument("--split", default="test", help="of the run's corpus (default: %(default)s)")
+    runs.add_argument("--split", default="test", help="part of the run's corpus (default: %(default)s)")
     how = parser.add_argument_group("settings")
     how.add_argument("--max-order", type=int, metavar="INT", help="highest n-gram order (default: 4, or the run's)")
     how.add_argument("--smoothing", type=float, metavar="FLOAT", help="added to every order (default: 1, or the run's)")
     how.add_argument(
-        "--method", choices=("exact", "bound"), help="of the loss whose gradient is shown (default: exact)"
+        "--method", choices=("exact", "bound"), help="method of the loss whose gradient is shown (default: exact)"
     )
-    how.add_argument("--samples", type=int, default=1000, help="hypotheses drawn as a check (default: %(default)s)")
-    how.add_argument("--seed", type=int, default=0, help="of the samples (default: %(default)s)")
+    how.add_argument("--samples", type=int, default=1000, help="sampled hypotheses for a check (default: %(default)s)")
+    how.add_argument("--seed", type=int, default=0, help="random seed of the samples (default: %(default)s)")
     shown = parser.add_argument_group("output")
-    shown.add_argument("--html", type=Path, metavar="FILE", help="write an interactive page that stands alone")
-    shown.add_argument("--ngrams", type=int, default=8, help="n-grams of an order in the text (default: %(default)s)")
+    shown.add_argument(
+        "--html",
+        type=Path,
+        metavar="FILE",
+        help="write a self-contained interactive page, for sentences of up to about 360 tokens",
+    )
+    shown.add_argument("--ngrams", type=int, default=8, help="n-grams per order in the text (default: %(default)s)")
 
 
 def execute(arguments: Namespace) -> None:
@@ -76,11 +80,16 @@ def _of_files(arguments: Namespace) -> tuple[list[str], list["Explanation"]]:
         names += [path.stem] if len(found) == 1 else [f"{path.stem} {number}" for number in range(1, len(found) + 1)]
     options = _options(arguments) | {
         "vocabulary": vocabulary,
-        "eos_id": None if arguments.end is None else _end(arguments.end, vocabulary),
+        "eos_id": None,
         "word_start": _word_start(vocabulary) if arguments.words else None,
     }
+    if arguments.end is not None:
+        ids = token_ids(arguments.end, vocabulary, "--end")
+        if len(ids) != 1:
+            raise UsageError(f"--end is {arguments.end!r}; expected one token")
+        options["eos_id"] = ids[0]
     references = [token_ids(text, vocabulary) for text in arguments.reference]
-    return names, [_explained(logits, references, options) for logits in tensors]
+    return names, [_explained(logits, references, options, arguments.html) for logits in tensors]
 
 
 def _of_runs(arguments: Namespace) -> tuple[list[str], list["Explanation"]]:
@@ -95,33 +104,28 @@ def _of_runs(arguments: Namespace) -> tuple[list[str], list["Explanation"]]:
         for given in logits_of_run(run, arguments.sentence, arguments.split):
             names.append(given.name if len(arguments.sources) == 1 else f"{run.name} {given.name}")
             options = given.options() | _options(arguments)
-            explanations.append(_explained(given.logits, given.references, options))
+            explanations.append(_explained(given.logits, given.references, options, arguments.html))
     print(f"source: {given.source}\n")
     return names, explanations
 
 
 def _options(arguments: Namespace) -> dict[str, Any]:
-    """What was said on the command line."""
+    """The options that were given."""
     names = ("max_order", "smoothing", "method", "samples", "seed")
     return {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
 
 
-def _explained(logits: Any, references: list[list[int]], options: dict[str, Any]) -> "Explanation":
+def _explained(logits: Any, references: list[list[int]], options: dict[str, Any], page: Path | None) -> "Explanation":
     from bleugrad.explanation.explain import explain
+    from bleugrad.explanation.result import MOST_PAGE_CELLS, check_cells
 
     try:
+        if page is not None:  # an error before the work
+            tokens, orders = sum(map(len, references)), options.get("max_order", 4)
+            check_cells("the page", logits.shape[0], tokens, orders, MOST_PAGE_CELLS)
         return explain(logits, references, **options)
-    except (ValueError, TypeError) as error:  # a user's mistake in what the files or options hold
+    except (ValueError, TypeError) as error:  # wrong content of files or options
         raise UsageError(str(error)) from None
-
-
-def _end(text: str, vocabulary: list[str] | None) -> int:
-    from bleugrad.explanation.saved import token_ids
-
-    ids = token_ids(text, vocabulary, "--end")
-    if len(ids) != 1:
-        raise UsageError(f"--end is {text!r}; expected one token")
-    return ids[0]
 
 
 def _word_start(vocabulary: list[str] | None) -> Any:
@@ -163,12 +167,3 @@ def _write_page(path: Path, names: list[str], explanations: list["Explanation"])
     except OSError as error:
         raise FailureError(f"cannot write {path}: {error.strerror}") from None
     print(f"\npage: {path}")
-
-
-COMMAND = Command(
-    name="explain",
-    summary="show what the loss sees of one sentence: matches, bound, gradient and expected BLEU",
-    example='bleugrad explain logits.npy --reference "12 7 7 3" --html explain.html',
-    configure=configure,
-    execute=execute,
-)

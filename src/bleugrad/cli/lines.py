@@ -1,4 +1,4 @@
-"""Lines of a byte stream as they arrive: many at once where many wait, one at a time where somebody types."""
+"""Lines of a byte stream as they arrive: many at once from a file, one at a time from a terminal."""
 
 import select
 from collections.abc import Iterator
@@ -7,21 +7,20 @@ from typing import BinaryIO
 from bleugrad.errors import FailureError
 
 CHUNK = 1 << 16
+MOST_BYTES = 1 << 24
+"""Largest size of a line."""
 
 
 def arriving_lines(stream: BinaryIO, most: int) -> Iterator[list[str]]:
-    """Lists of one to ``most`` lines, none held back while the stream has no more to read.
+    """Lists of one to ``most`` lines of UTF-8; no line is held back while the stream has nothing more to read.
 
-    Only the newline ends a line; a carriage return before it is left out, and a last line need not be ended.
-
-    Args:
-        stream: raw or buffered, of UTF-8.
-        most: lines at once.
+    Only a newline ends a line. A carriage return before it is removed, and the last line may have no newline.
     """
     number, rest = 0, b""
     waiting: list[str] = []
+    read = getattr(stream, "read1", stream.read)  # read1 returns the available bytes
     while True:
-        chunk = _read(stream)
+        chunk = read(CHUNK)
         *ended, rest = (rest + chunk).split(b"\n")
         if not chunk and rest:
             ended, rest = [*ended, rest], b""
@@ -37,22 +36,20 @@ def arriving_lines(stream: BinaryIO, most: int) -> Iterator[list[str]]:
             if len(waiting) == most:
                 yield waiting
                 waiting = []
-        if waiting and (not chunk or not _has_more(stream)):
+        endless = len(rest) > MOST_BYTES
+        if waiting and (endless or not chunk or not _has_more(stream)):
             yield waiting
             waiting = []
+        if endless:
+            raise FailureError(
+                f"line {number + 1} of the input has more than {MOST_BYTES} bytes; expected at most that"
+            )
         if not chunk:
             return
 
 
-def _read(stream: BinaryIO) -> bytes:
-    """Some bytes, without waiting for more than there are; none at the end."""
-    read = getattr(stream, "read1", stream.read)
-    chunk: bytes = read(CHUNK)
-    return chunk
-
-
 def _has_more(stream: BinaryIO) -> bool:
-    """Whether a read would not have to wait; False where that cannot be known."""
+    """Whether a read returns at once; False if that is unknown."""
     try:
         return bool(select.select([stream], [], [], 0)[0])
     except (OSError, ValueError):

@@ -1,26 +1,31 @@
-"""The entry point: parse, run, and turn what went wrong into one line and an exit code."""
+"""The entry point: parse, run, and turn errors into one line and an exit code."""
 
 import os
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from functools import partial
+from signal import Signals
 
 from bleugrad import __version__
-from bleugrad.cli.command import Command
-from bleugrad.cli.commands import COMMANDS
+from bleugrad.cli.commands import COMMANDS, Command
+from bleugrad.cli.options import check_plain_options
 from bleugrad.configuration.loading import suggestion
 from bleugrad.errors import FailureError, UsageError
+from bleugrad.runs.interruption import Terminated
 
 DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0 done, 1 a failure in words, 2 wrong usage, 130 interrupted.
+    """Run one command and return its exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
 
-    Args:
-        words: the command line after the program's name; that of the process by default.
+    Other signals that end a run give 128 plus their number: 143 for SIGTERM. ``words`` default to those of the process.
     """
+    for name, stream in (("input", sys.stdin), ("output", sys.stdout), ("error", sys.stderr)):
+        if stream is None:  # the next file opened would take its place
+            print(f"bleugrad: standard {name} is closed; redirect it, for example to {os.devnull}", file=sys.stderr)
+            return FAILED
     parser, parsers = build_parser()
     arguments, unknown = parser.parse_known_args(words)
     if arguments.command is None:
@@ -29,15 +34,18 @@ def main(words: Sequence[str] | None = None) -> int:
     own_parser, command = parsers[arguments.command]
     try:
         _refuse(unknown, own_parser)
-        command.execute(arguments)
+        check_plain_options(arguments)
+        command.module.execute(arguments)
         sys.stdout.flush()
     except UsageError as error:
         return _complain(own_parser, f"{error}\ntry: {own_parser.prog} --help", WRONG_USAGE)
     except FailureError as error:
         return _complain(own_parser, str(error), FAILED)
+    except Terminated as error:
+        return _complain(own_parser, f"interrupted by {error}", 128 + Signals[str(error)])
     except KeyboardInterrupt:
         return _complain(own_parser, "interrupted", INTERRUPTED)
-    except BrokenPipeError:  # the reader of our output left; nothing more can be said to it
+    except BrokenPipeError:  # nobody reads the output any more
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except (OSError, MemoryError, RuntimeError) as error:
@@ -49,7 +57,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def build_parser() -> tuple[ArgumentParser, dict[str, tuple[ArgumentParser, Command]]]:
-    """The parser, and that of each command by name."""
+    """The parser, and the parser of each command by name."""
     wide = partial(RawDescriptionHelpFormatter, max_help_position=32)
     parser = ArgumentParser(
         prog="bleugrad",
@@ -70,13 +78,13 @@ def build_parser() -> tuple[ArgumentParser, dict[str, tuple[ArgumentParser, Comm
             formatter_class=wide,
             allow_abbrev=False,
         )
-        command.configure(own)
+        command.module.configure(own)
         parsers[command.name] = own, command
     return parser, parsers
 
 
 def _refuse(unknown: Sequence[str], parser: ArgumentParser) -> None:
-    """Raise for the first argument nobody knows, with the option that comes nearest."""
+    """Raise for the first unknown argument, with the most similar option."""
     if not unknown:
         return
     name = unknown[0].split("=")[0]
@@ -87,12 +95,15 @@ def _refuse(unknown: Sequence[str], parser: ArgumentParser) -> None:
 
 
 def _outside_reason(error: OSError | MemoryError | RuntimeError) -> str | None:
-    """Words for what the machine refused (disk full, no permission, no memory); None for anything else, a bug."""
+    """The message for errors of the machine (disk full, no permission, no memory); None for a bug."""
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or error}"
-    if isinstance(error, MemoryError) or "allocate memory" in str(error) or "out of memory" in str(error):
+    memory = ("allocate memory", "out of memory", "Storage size calculation overflowed")
+    if isinstance(error, MemoryError) or any(words in str(error) for words in memory):
         return "not enough memory for these settings"
+    if "home directory" in str(error):  # of Path.expanduser
+        return "the home directory of ~ is unknown; write the full path"
     return None
 
 

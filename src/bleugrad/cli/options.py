@@ -1,25 +1,40 @@
-"""Command-line options from the fields of a configuration: nothing is listed twice."""
+"""Command-line options, generated from the fields of a configuration."""
 
 import argparse
 from argparse import ArgumentParser, Namespace
+from pathlib import Path, PurePath
 from typing import Any
 
-from bleugrad.configuration.stage import Setting, Stage, settings, value_at, walk
+from bleugrad.configuration.stage import Setting, Stage, check_value, settings, value_at, walk
 
 PREFIX = "setting:"
 
 
 def add_options(parser: ArgumentParser, kind: type[Stage]) -> None:
-    """One option for each setting, those of an inner stage in a group of their own."""
+    """One option per setting; an inner stage is a group."""
     group = parser.add_argument_group("settings")
+    groups = {inner.name: parser.add_argument_group(inner.help) for inner in settings(kind) if inner.is_stage}
     for path, setting in walk(kind):
-        if len(path) == 1:
-            _add_option(group, path, setting)
-    for inner in settings(kind):
-        if inner.is_stage:
-            group = parser.add_argument_group(inner.help)
-            for path, setting in walk(inner.kind, (inner.name,)):
-                _add_option(group, path, setting)
+        groups.get(path[0], group).add_argument(
+            option_name(path),
+            dest=PREFIX + ".".join(path),
+            default=argparse.SUPPRESS,
+            help=f"{setting.help} (default: {_shown(setting.default)})".replace("%", "%%"),
+            **_shape(setting),
+        )
+
+
+def add_run_arguments(
+    parser: ArgumentParser, config_type: type[Stage], output: Path | None, shown: str = "%(default)s"
+) -> None:
+    """The arguments of a command that writes a run: ``--config``, ``--output``, ``--overwrite`` and its settings.
+
+    ``output`` is the default directory, None if it depends on other arguments; ``shown`` is the default in the help.
+    """
+    parser.add_argument("--config", type=Path, metavar="FILE.toml", help="file with settings; options override it")
+    parser.add_argument("--output", type=Path, default=output, metavar="DIR", help=f"run directory (default: {shown})")
+    parser.add_argument("--overwrite", action="store_true", help="replace a finished run in that directory")
+    add_options(parser, config_type)
 
 
 def given_options(arguments: Namespace) -> dict[str, Any]:
@@ -36,8 +51,16 @@ def given_options(arguments: Namespace) -> dict[str, Any]:
     return nested
 
 
+def check_plain_options(arguments: Namespace) -> None:
+    """Check the values of arguments that are no settings; settings are checked elsewhere."""
+    for key, value in vars(arguments).items():
+        for item in value if isinstance(value, list) else [value]:
+            if not key.startswith(PREFIX) and isinstance(item, int | float | str | PurePath):
+                check_value(key, str(item) if isinstance(item, PurePath) else item)
+
+
 def option_words(config: Stage) -> list[str]:
-    """The options that make this configuration, those at their default left out."""
+    """The options that give this configuration, without those at their default."""
     words: list[str] = []
     for path, setting in walk(type(config)):
         value = value_at(config, path)
@@ -47,7 +70,7 @@ def option_words(config: Stage) -> list[str]:
             words.append(option_name(path) if value else option_name(path).replace("--", "--no-", 1))
         elif isinstance(value, tuple):
             words += [option_name(path), *map(str, value)]
-        elif str(value).startswith("-"):  # a word of its own would be taken for an option
+        elif str(value).startswith("-"):  # a separate word would be taken for an option
             words.append(f"{option_name(path)}={value}")
         else:
             words += [option_name(path), str(value)]
@@ -64,21 +87,13 @@ def option_name(path: tuple[str, ...]) -> str:
     return "--" + "-".join(path).replace("_", "-")
 
 
-def _add_option(group: Any, path: tuple[str, ...], setting: Setting) -> None:
-    shape: dict[str, Any] = {"type": setting.item_kind, "metavar": setting.item_kind.__name__.upper()}
+def _shape(setting: Setting) -> dict[str, Any]:
     if setting.kind is bool:
-        shape = {"action": argparse.BooleanOptionalAction}
-    elif setting.choices:
-        shape = {"choices": setting.choices}
-    elif setting.is_several:
-        shape["nargs"] = "+"
-    group.add_argument(
-        option_name(path),
-        dest=PREFIX + ".".join(path),
-        default=argparse.SUPPRESS,
-        help=f"{setting.help} (default: {_shown(setting.default)})".replace("%", "%%"),
-        **shape,
-    )
+        return {"action": argparse.BooleanOptionalAction}
+    if setting.choices:
+        return {"choices": setting.choices}
+    shape = {"type": setting.item_kind, "metavar": setting.item_kind.__name__.upper()}
+    return shape | {"nargs": "+"} if setting.is_tuple else shape
 
 
 def _shown(value: Any) -> str:

@@ -1,10 +1,8 @@
-"""``bleugrad report``: draw a saved run again, without running anything."""
+"""``bleugrad report``: redraw the report of a saved run."""
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
 from pathlib import Path
 
-from bleugrad.cli.command import Command
 from bleugrad.errors import FailureError
 from bleugrad.extras import require_extra
 from bleugrad.runs.directory import REPORT, read_run
@@ -16,29 +14,14 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def execute(arguments: Namespace) -> None:
-    """Redraw the figures and the page from what the run saved."""
+    """Redraw the figures and the page."""
     study = read_run(arguments.directory).about["study"]
     require_extra("plots", "matplotlib", "drawing a report")
-    _writer(study)(arguments.directory)
-    print(f"report: {arguments.directory / REPORT}")
-
-
-def _writer(study: str) -> Callable[[Path], None]:
     if study == "toy":
-        from bleugrad.reports.toy import write_report
-
-        return write_report
-    if study == "reproduce":
-        from bleugrad.reports.paper import write_report as write_paper_report
-
-        return write_paper_report
-    raise FailureError(f"no report is known for the study {study!r}")
-
-
-COMMAND = Command(
-    name="report",
-    summary="draw the figures and the page of a finished run again",
-    example="bleugrad report runs/toy",
-    configure=configure,
-    execute=execute,
-)
+        from bleugrad.reports.toy.page import write_report
+    elif study == "reproduce":
+        from bleugrad.reports.paper.page import write_report
+    else:
+        raise FailureError(f"there is no report for the study {study!r}")
+    write_report(arguments.directory)
+    print(f"report: {arguments.directory / REPORT}")

@@ -1,29 +1,39 @@
 """``bleugrad toy``: the paper's toy task (section 4.1), and where its bound exceeds the truth."""
 
-from bleugrad.cli.command import run_command
+import shlex
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from bleugrad.cli.options import add_run_arguments, given_options, option_words
+from bleugrad.configuration.loading import load
+from bleugrad.configuration.writing import to_toml
 from bleugrad.experiments.toy.config import ToyConfig
 from bleugrad.extras import require_extra
-from bleugrad.runs.directory import REPORT, Run
+from bleugrad.runs.directory import REPORT, start_run
+from bleugrad.runs.lock import locked
 
 
-def work(config: ToyConfig, run: Run) -> None:
-    """Run both studies, then draw them."""
-    require_extra("plots", "matplotlib", "the report of the toy study")
-    import torch
-
-    from bleugrad.experiments.toy.study import run_study
-    from bleugrad.reports.toy import write_report
-
-    torch.set_num_threads(1)  # the same numbers wherever it runs
-    run_study(config, run)
-    write_report(run.path)
-    run.say(f"report: {run.path / REPORT}")
+def configure(parser: ArgumentParser) -> None:
+    """All settings."""
+    add_run_arguments(parser, ToyConfig, Path("runs", "toy"))
 
 
-COMMAND = run_command(
-    name="toy",
-    summary="optimise free logits against a random reference, as in the paper's figures 1 and 2",
-    example="bleugrad toy --orders 2 --seeds 3 --method exact --output runs/toy-exact",
-    config_type=ToyConfig,
-    work=work,
-)
+def execute(arguments: Namespace) -> None:
+    """Run both studies, and write the report."""
+    config, path = load(ToyConfig, arguments.config, given_options(arguments)), arguments.output
+    command, toml = shlex.join(["bleugrad", "toy", *option_words(config), "--output", str(path)]), to_toml(config)
+    overwrite = arguments.overwrite
+    with (
+        locked(path),
+        start_run(path, study="toy", config=toml, seed=config.seed, command=command, overwrite=overwrite) as run,
+    ):
+        require_extra("plots", "matplotlib", "the report of the toy study")
+        import torch
+
+        from bleugrad.experiments.toy.study import run_study
+        from bleugrad.reports.toy.page import write_report
+
+        torch.set_num_threads(1)  # for the same numbers on every machine
+        run_study(config, run)
+        write_report(run.path)
+        run.say(f"report: {run.path / REPORT}")

@@ -1,25 +1,27 @@
-"""``bleugrad train``: a translation model from a corpus."""
+"""``bleugrad train``: train a translation model on a corpus."""
 
 import shlex
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from pathlib import Path
 
-from bleugrad.cli.command import Command, add_run_arguments
-from bleugrad.cli.options import PREFIX, given_options, option_words
+from bleugrad.cli.options import PREFIX, add_run_arguments, given_options, option_words
+from bleugrad.configuration.loading import layered, read_toml
+from bleugrad.runs.directory import CONFIG
 from bleugrad.training.config import TrainConfig
-from bleugrad.training.presets import PRESETS, Settings, configured, preset
+from bleugrad.training.presets import PRESETS, Settings, preset
 
 
 def configure(parser: ArgumentParser) -> None:
-    """A preset, and everything that can be set."""
-    parser.add_argument("--preset", metavar="NAME", help=f"settings to begin with: {', '.join(PRESETS)}")
-    add_resume(parser)
-    add_objective(parser, "what to minimise: short for --objective-name")
+    """A preset, and all settings."""
+    parser.add_argument(
+        "--preset", metavar="NAME", help=f"named settings, which options override: {', '.join(PRESETS)}"
+    )
+    add_training_arguments(parser, "objective; short for --objective-name")
     add_run_arguments(parser, TrainConfig, Path("runs", "train"))
 
 
 def execute(arguments: Namespace) -> None:
-    """Train, or go on training."""
+    """Train, or resume."""
     before: Settings = preset(arguments.preset) if arguments.preset else {}
     config = chosen_settings(arguments, before, arguments.output)
     from bleugrad.training.run import train_run
@@ -33,34 +35,15 @@ def execute(arguments: Namespace) -> None:
     )
 
 
-def add_resume(parser: ArgumentParser) -> None:
-    """The option to go on."""
-    parser.add_argument(
-        "--resume", action="store_true", help="go on where the run in that directory was broken off, if there is one"
-    )
-
-
-def add_objective(parser: ArgumentParser, help: str) -> None:
-    """The objective's name, without its long prefix."""
+def add_training_arguments(parser: ArgumentParser, help: str) -> None:
+    """The options ``--resume`` and ``--objective``, the latter with its ``help``."""
+    parser.add_argument("--resume", action="store_true", help="resume the run in that directory, if there is one")
     parser.add_argument("--objective", dest=f"{PREFIX}objective.name", default=SUPPRESS, metavar="NAME", help=help)
 
 
 def chosen_settings(arguments: Namespace, before: Settings, output: Path) -> TrainConfig:
-    """The settings given; to resume, those of the run where nothing is given but what may change."""
-    options = given_options(arguments)
-    if arguments.resume and not (getattr(arguments, "preset", None) or arguments.config):
-        from bleugrad.configuration.loading import read_toml
-        from bleugrad.runs.directory import CONFIG
-
-        if (output / CONFIG).exists():
-            before = read_toml(output / CONFIG)
-    return configured(before, arguments.config, options)
-
-
-COMMAND = Command(
-    name="train",
-    summary="train a translation model on a corpus",
-    example="bleugrad train --preset tiny --output runs/tiny",
-    configure=configure,
-    execute=execute,
-)
+    """The settings given. Without a preset or a file, a resumed run keeps its own settings under the options."""
+    chosen = getattr(arguments, "preset", None) or arguments.config
+    if arguments.resume and not chosen and (output / CONFIG).exists():
+        before = read_toml(output / CONFIG)
+    return layered(TrainConfig, before, arguments.config, given_options(arguments))

@@ -1,11 +1,10 @@
-"""``bleugrad translate``: standard input to standard output, a line for a line."""
+"""``bleugrad translate``: translate standard input to standard output, line by line."""
 
 import sys
 import warnings
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from bleugrad.cli.command import Command
 from bleugrad.cli.lines import arriving_lines
 from bleugrad.errors import UsageError
 
@@ -13,12 +12,16 @@ from bleugrad.errors import UsageError
 def configure(parser: ArgumentParser) -> None:
     """The run and the search."""
     parser.add_argument("run", type=Path, metavar="RUN", help="a training run")
-    parser.add_argument("--beam", type=int, default=5, metavar="N", help="width; 1 is greedy (default: %(default)s)")
     parser.add_argument(
-        "--n-best", type=int, default=0, metavar="N", help="so many of each line, as: line TAB score TAB translation"
+        "--beam", type=int, default=5, metavar="N", help="beam width, at most 1000; 1 is greedy (default: %(default)s)"
     )
-    parser.add_argument("--scores", action="store_true", help="put its score and a tab before each translation")
-    parser.add_argument("--batch", type=int, default=64, metavar="N", help="most lines at once (default: %(default)s)")
+    parser.add_argument(
+        "--n-best", type=int, default=0, metavar="N", help="translations per line, as: line TAB score TAB translation"
+    )
+    parser.add_argument("--scores", action="store_true", help="print the score and a tab before each translation")
+    parser.add_argument(
+        "--batch", type=int, default=64, metavar="N", help="largest number of lines per batch (default: %(default)s)"
+    )
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to compute")
 
 
@@ -45,21 +48,12 @@ def execute(arguments: Namespace) -> None:
 
     number = 0
     for lines in arriving_lines(sys.stdin.buffer, arguments.batch):
-        with warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             translations = system.search(lines, arguments.beam, max(1, arguments.n_best), first=number + 1)
-        for warning in said:
+        for warning in caught:
             print(f"bleugrad translate: {warning.message}", file=sys.stderr)
         for found in translations:
             number += 1
             sys.stdout.write(shown(number, found))
         sys.stdout.flush()
-
-
-COMMAND = Command(
-    name="translate",
-    summary="translate standard input line by line with a trained model",
-    example="bleugrad translate runs/tiny",
-    configure=configure,
-    execute=execute,
-)

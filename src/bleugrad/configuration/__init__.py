@@ -1,1 +1,1 @@
-"""Configuration: one frozen dataclass a stage, filled from a TOML file and overrides."""
+"""Configuration: one frozen dataclass per stage, filled from a TOML file and overrides."""

@@ -1,42 +1,49 @@
-"""From a TOML file and overrides to a checked configuration; a key nobody knows is an error."""
+"""From a TOML file and overrides to a checked configuration; unknown keys are errors."""
 
 import difflib
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from bleugrad.configuration.stage import Stage, settings
 from bleugrad.errors import UsageError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from bleugrad.extras import require_extra
 
 StageT = TypeVar("StageT", bound=Stage)
 
 
 def load(kind: type[StageT], file: Path | None = None, overrides: Mapping[str, Any] | None = None) -> StageT:
     """The configuration: defaults, then the file's values, then the overrides."""
-    values = read_toml(file) if file is not None else {}
-    try:
-        from_file = build(kind, values)
-    except UsageError as error:
-        raise UsageError(f"{file}: {error}") from None
-    if not overrides:
-        return from_file
+    return layered(kind, {}, file, overrides or {})
+
+
+def layered(kind: type[StageT], before: Mapping[str, Any], file: Path | None, overrides: Mapping[str, Any]) -> StageT:
+    """The configuration of earlier values (of a preset or a run), then the file's values, then the overrides."""
+    values = dict(before)
+    if file is not None:
+        of_file = read_toml(file)
+        try:
+            build(kind, of_file)
+        except UsageError as error:
+            raise UsageError(f"{file}: {error}") from None
+        values = merged(values, of_file)
     return build(kind, merged(values, overrides))
 
 
 def read_toml(file: Path) -> dict[str, Any]:
-    """The file's values, or an error in words."""
+    """The values of a TOML file."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        require_extra("translation", "tomli", f"reading {file}")
+        import tomli as tomllib
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{file} is not TOML: {error}") from None
     except UnicodeDecodeError:
         raise UsageError(f"{file} is not TOML: it is not UTF-8 text") from None
+    except (ValueError, RecursionError) as error:  # also numbers with too many digits, and too many brackets
+        raise UsageError(f"{file} is not TOML that can be read: {error}") from None
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror}") from None
 
@@ -71,15 +78,29 @@ def build(kind: type[StageT], values: Mapping[str, Any], path: str = "") -> Stag
 
 
 def suggestion(name: str, known: Mapping[str, Any], prefix: str = "") -> str:
-    """The nearest of the known names as a question, or all of them where none is near."""
+    """The most similar known name as a question, or all known names if none is similar."""
     near = difflib.get_close_matches(name, known, n=1)
     if near:
         return f"; did you mean {prefix + near[0]!r}?"
     return f"; expected one of {', '.join(prefix + name for name in known)}"
 
 
+def flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The values of nested tables with their dotted names.
+
+    Example:
+        >>> dict(flat({"seed": 1, "data": {"batch_size": 64}}))
+        {'seed': 1, 'data.batch_size': 64}
+    """
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
 def merged(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested values with the overrides in place of what they name."""
+    """Nested values with the overrides applied."""
     result = dict(values)
     for name, value in overrides.items():
         inner = result.get(name)

@@ -1,7 +1,7 @@
-"""Batches: which sentences go together, in an order that (seed, epoch) alone decides, and their padded tensors.
+"""Batches: their sentences, their order (a function of seed and epoch), and their padded tensors.
 
-Data parallel training plans batches for all processes at once and deals their rows out. So two processes with b
-sentences a batch see, step for step, the sentences of one process with 2b.
+Data parallel training plans batches for all processes and distributes their rows. So two processes with b sentences per
+batch see in each step the sentences of one process with 2b.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,30 +14,30 @@ import torch
 from torch import Tensor
 
 from bleugrad.data.encoding import EncodedSplit
-from bleugrad.data.vocabulary import BOS, EOS, PAD
+from bleugrad.special_ids import BOS, EOS, PAD
 
 IGNORED = -100
-"""Label of positions that are padding."""
+"""Label of padding."""
 
 POOL = 50
-"""Batches that are sorted by length together: more waste less padding and mix sentences less."""
+"""Batches sorted by length together: a larger pool needs less padding and shuffles less."""
 
 USUAL_LENGTH = 100
-"""Evaluation batches hold fewer sentences where these are longer, so that one endless line does not take all memory."""
+"""Evaluation batches hold fewer sentences if sentences are longer than this, which limits memory."""
 
 Order = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Sentences side by side, possibly none of them.
+    """The tensors of a batch, which may be empty.
 
     Attributes:
         source: (B, S) ids, ended by EOS, padded with PAD.
         source_lengths: (B,) on the CPU, EOS counted.
         labels: (B, T) target ids, ended by EOS, padded with -100.
-        indices: (B,) place of each sentence in its split.
-        references: ids of all references of each sentence, without EOS; None where each has the target only.
+        indices: (B,) index of each sentence in its split.
+        references: ids of all references of each sentence, without EOS; None if the target is the only one.
     """
 
     source: Tensor
@@ -50,31 +50,31 @@ class Batch:
         return self.source.shape[0]
 
     def inputs(self) -> Tensor:
-        """What the decoder is fed when it is fed the target: (B, T), the labels one step later, BOS first."""
+        """The decoder's input for teacher forcing, (B, T): BOS, then the labels shifted by one."""
         shifted = self.labels.new_full(self.labels.shape, BOS)
         shifted[:, 1:] = self.labels[:, :-1]
         return shifted.masked_fill(shifted == IGNORED, PAD)
 
     @property
     def tokens(self) -> int:
-        """Labels that count."""
+        """Number of labels that are not padding."""
         return int((self.labels != IGNORED).sum())
 
     def to(self, device: torch.device | str) -> "Batch":
-        """The batch on a device; lengths stay on the CPU, where packing wants them."""
+        """The batch on a device; lengths stay on the CPU, as packing requires."""
         return replace(
             self, source=self.source.to(device), labels=self.labels.to(device), indices=self.indices.to(device)
         )
 
 
 class BatchPlan:
-    """Decides which sentences of a split form batches.
+    """Plans the batches of a split.
 
     Args:
         encoded: the sentences.
-        by: whether ``size`` counts sentences, or tokens: sentences times the longest of them, source or target.
-        size: of a batch; for several processes that of all together (see :func:`shard`).
-        seed: of the order, together with the epoch's number. No global random state is read or changed.
+        by: the unit of ``size``: sentences, or tokens (sentences times the longest length, source or target).
+        size: batch size over all processes (see :func:`shard`).
+        seed: random seed of the order, used with the epoch's number. Global random state is not used.
     """
 
     def __init__(
@@ -88,58 +88,45 @@ class BatchPlan:
         count = len(encoded)
         self._source = np.fromiter(map(len, encoded.sources), np.int64, count) + 1
         self._target = np.fromiter(map(len, encoded.targets), np.int64, count) + 1
+        self._sizes = np.maximum(self._source, self._target) if by == "tokens" else np.ones(count, np.int64)
         self._has_more = any(len(references) > 1 for references in encoded.references)
 
     def epoch(self, number: int) -> list[list[int]]:
-        """The batches of one epoch as indices: every sentence once, like lengths together, batches in random order."""
+        """The batches of an epoch as indices: every sentence once, similar lengths together, in random order."""
         _check_at_least("number", number, 0)
         random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([self.seed, number])))
         order = _permutation(random, len(self.encoded))
         batches: list[list[int]] = []
-        pool = POOL * self._sentences_a_batch()
+        pool = POOL * max(1, int(self.size / self._sizes.mean())) if len(order) else 1
         for start in range(0, len(order), pool):
-            batches += self._cut(self._sorted(order[start : start + pool]))
+            chosen = order[start : start + pool]
+            # The sort is stable: sentences of equal lengths keep their random order.
+            chosen = chosen[np.lexsort((self._source[chosen], self._target[chosen]))]
+            batches += _cut(chosen, self._sizes, self.size, len(order))
         return [batches[place] for place in _permutation(random, len(batches))]
 
     def ordered(self, size: int) -> list[list[int]]:
-        """Batches for evaluation: every sentence once, the longest sources first; the same whatever the seed.
+        """Batches for evaluation: every sentence once, the longest sources first, independent of the seed.
 
-        Args:
-            size: the most sentences of a batch; batches of very long sentences hold fewer.
+        A batch holds at most ``size`` sentences, fewer if they are very long.
         """
         _check_at_least("size", size, 1)
         order = np.lexsort((np.arange(len(self.encoded)), -self._target, -self._source))
-        return _cut_by_tokens(order, self._source, size * USUAL_LENGTH, size)
+        return _cut(order, self._source, size * USUAL_LENGTH, size)
 
     def collate(self, indices: Sequence[int]) -> Batch:
-        """The tensors of a batch; of none, too."""
+        """The tensors of a batch; ``indices`` may be empty."""
         encoded = self.encoded
         source, lengths = _padded((encoded.sources[index] for index in indices), PAD)
         labels, _ = _padded((encoded.targets[index] for index in indices), IGNORED)
         references = [encoded.references[index] for index in indices] if self._has_more else None
         return Batch(source, lengths, labels, torch.tensor(indices, dtype=torch.long), references)
 
-    def _sentences_a_batch(self) -> int:
-        """How many sentences a batch holds about."""
-        if self.by == "sentences" or len(self.encoded) == 0:
-            return self.size
-        return max(1, int(self.size / float(np.maximum(self._source, self._target).mean())))
-
-    def _sorted(self, pool: Order) -> Order:
-        """By lengths; sentences of equal lengths stay in the random order of the pool."""
-        return pool[np.lexsort((self._source[pool], self._target[pool]))]
-
-    def _cut(self, order: Order) -> list[list[int]]:
-        if self.by == "tokens":
-            return _cut_by_tokens(order, np.maximum(self._source, self._target), self.size, len(order))
-        indices: list[int] = order.tolist()
-        return [indices[start : start + self.size] for start in range(0, len(indices), self.size)]
-
 
 def shard(batches: Iterable[Sequence[int]], rank: int, world: int) -> list[list[int]]:
-    """The part of each batch that one of several processes takes: rows ``rank``, ``rank + world``, ...
+    """The rows of each batch for one of several processes: ``rank``, ``rank + world``, ...
 
-    Every process gets as many batches, some of them possibly empty, and every sentence goes to exactly one process.
+    Every process gets the same number of batches, some possibly empty. Each sentence goes to exactly one process.
 
     Example:
         >>> shard([[3, 1, 4], [5]], rank=1, world=2)
@@ -152,18 +139,18 @@ def shard(batches: Iterable[Sequence[int]], rank: int, world: int) -> list[list[
 
 
 def _permutation(random: np.random.Generator, count: int) -> Order:
-    """From plain uniform numbers, whose stream does not change between versions of NumPy."""
+    """A permutation from uniform numbers, whose stream is the same in all versions of NumPy."""
     return np.argsort(random.random(count), kind="stable")
 
 
-def _cut_by_tokens(order: Order, lengths: Order, tokens: int, most: int) -> list[list[int]]:
-    """Batches in order, of at most ``most`` sentences and, unless one alone is more, ``tokens`` with padding."""
+def _cut(order: Order, lengths: Order, size: int, most: int) -> list[list[int]]:
+    """Batches in order: at most ``most`` sentences, and ``size`` as sentences times longest length, or one sentence."""
     batches: list[list[int]] = []
     batch: list[int] = []
     longest = 0
     for index, length in zip(order.tolist(), lengths[order].tolist(), strict=True):
         longest = max(longest, length)
-        if batch and (len(batch) == most or longest * (len(batch) + 1) > tokens):
+        if batch and (len(batch) == most or longest * (len(batch) + 1) > size):
             batches.append(batch)
             batch, longest = [], length
         batch.append(index)
@@ -171,7 +158,7 @@ def _cut_by_tokens(order: Order, lengths: Order, tokens: int, most: int) -> list
 
 
 def _padded(sentences: Iterable[list[int]], padding: int) -> tuple[Tensor, Tensor]:
-    """(B, T) of ended sentences and their lengths; with no sentence, (0, 1)."""
+    """Padded ids (B, T), each ended by EOS, and their lengths; (0, 1) without sentences."""
     rows = [[*sentence, EOS] for sentence in sentences]
     lengths = [len(row) for row in rows]
     longest = max(lengths, default=1)

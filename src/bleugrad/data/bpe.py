@@ -1,19 +1,21 @@
 """Subwords by byte-pair encoding, trained and applied by the ``tokenizers`` library."""
 
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from bleugrad.data.vocabulary import SPECIAL, UNK, Vocabulary
+from bleugrad.data.limits import MOST_WORD_CHARACTERS
+from bleugrad.data.vocabulary import Vocabulary
 from bleugrad.extras import require_extra
+from bleugrad.special_ids import SPECIAL, UNK
 
 SPACE_MARK = "▁"
 
 
 class BPEVocabulary(Vocabulary):
-    """Subwords whose first piece of a word carries the mark ``▁``.
+    """Subwords; the first piece of a word starts with ``▁``.
 
-    The library's objects are rebuilt from tokens and merges, which is all that is saved. Special tokens are no part of
-    the text: ``</s>`` in a sentence is encoded like any other characters.
+    Only tokens and merges are saved. ``</s>`` in a sentence is encoded as plain characters, never as a special token.
     """
 
     def __init__(self, tokens: Sequence[str], merges: Iterable[Sequence[str]]) -> None:
@@ -23,12 +25,9 @@ class BPEVocabulary(Vocabulary):
 
     @classmethod
     def build(cls, lines: Iterable[str], size: int, min_count: int = 1) -> "BPEVocabulary":
-        """Train on a text.
+        """Train on a text: at most ``size`` tokens, including special tokens and single characters.
 
-        Args:
-            lines: the text.
-            size: the most tokens, special ones and single characters included.
-            min_count: pairs seen less often are not merged.
+        Pairs that occur less often than ``min_count`` are not merged.
         """
         require_extra("text", "tokenizers", "a BPE vocabulary")
         import json
@@ -43,13 +42,11 @@ class BPEVocabulary(Vocabulary):
         model = json.loads(tokenizer.to_str())["model"]
         tokens = sorted(model["vocab"], key=model["vocab"].__getitem__)
         if len(tokens) > size:
-            raise ValueError(
-                f"size is {size}; expected at least {len(tokens)}, one token for each character of the text"
-            )
+            raise ValueError(f"size is {size}; expected at least {len(tokens)}, one token per character of the text")
         return cls(tokens, [pair.split(" ") if isinstance(pair, str) else pair for pair in model["merges"]])
 
     def encode(self, text: str) -> list[int]:
-        """The ids of the pieces; characters never seen become <unk>."""
+        """The ids of the pieces; unknown characters become <unk>."""
         return _without_special(self._tokenizer.encode(_spaced(text), add_special_tokens=False).ids)
 
     def encode_lines(self, lines: Sequence[str]) -> list[list[int]]:
@@ -58,13 +55,13 @@ class BPEVocabulary(Vocabulary):
         return [_without_special(encoding.ids) for encoding in encodings]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The words the pieces make."""
+        """The text of the pieces."""
         unknown = SPECIAL[UNK]
         pieces = [SPACE_MARK + piece if piece == unknown else piece for piece in self.decoded_tokens(ids)]
         return " ".join("".join(pieces).replace(SPACE_MARK, " ").split())
 
     def word_start(self) -> list[bool]:
-        """True for marked pieces and for special tokens."""
+        """True for pieces with ``▁`` and for special tokens."""
         return [index < len(SPECIAL) or token.startswith(SPACE_MARK) for index, token in enumerate(self.tokens)]
 
     def to_json(self) -> dict[str, Any]:
@@ -82,10 +79,15 @@ def _tokenizer(ids: dict[str, int], merges: list[tuple[str, str]]) -> Any:
 
 
 def _spaced(text: str) -> str:
-    """Single spaces between words: all that a vocabulary of words sees as well."""
-    return " ".join(text.split())
+    """The words with single spaces between them. Words over the length limit are truncated."""
+    words = text.split()
+    if len(text) > MOST_WORD_CHARACTERS and (longest := max(map(len, words), default=0)) > MOST_WORD_CHARACTERS:
+        message = f"a word has {longest} characters; only its first {MOST_WORD_CHARACTERS} are cut into subwords"
+        warnings.warn(message, stacklevel=3)
+        words = [word[:MOST_WORD_CHARACTERS] for word in words]
+    return " ".join(words)
 
 
 def _without_special(ids: list[int]) -> list[int]:
-    """A merge may have made a piece that is spelled like a special token."""
+    """Replace special ids by <unk>: a merge may have created a piece spelled like a special token."""
     return [index if index >= len(SPECIAL) else UNK for index in ids]

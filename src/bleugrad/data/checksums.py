@@ -1,4 +1,4 @@
-"""SHA-256 of files, and the lists of them that ``sha256sum`` writes."""
+"""SHA-256 checksums of files, and checksum lists in the format of ``sha256sum``."""
 
 import hashlib
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ def sha256(path: Path) -> str:
 
 
 def read_sums(path: Path) -> dict[str, str]:
-    """The checksums of a list, by file name relative to it."""
+    """The checksums of a list, by file name relative to the list."""
     sums = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         if not line.strip():
@@ -35,14 +35,14 @@ def read_sums(path: Path) -> dict[str, str]:
 
 
 def write_sums(folder: Path, names: Iterable[str]) -> None:
-    """Write the list of these files of the folder, for ``sha256sum -c``."""
+    """Write the checksums of files of a folder, for ``sha256sum -c``."""
     write_text(folder / SUMS, "".join(f"{sha256(folder / name)}  {name}\n" for name in sorted(names)))
 
 
 def verify_sums(folder: Path) -> int:
-    """Check the files of a corpus against the list in its folder or in the one above; how many were checked.
+    """Check the files of a corpus against the list in its folder or its parent. Returns the number of checked files.
 
-    Files that are listed and absent are not missed here: whoever needs them does.
+    Listed files that do not exist are ignored; code that needs them reports them.
     """
     folder = folder.resolve()
     checked = 0
@@ -56,8 +56,8 @@ def verify_sums(folder: Path) -> int:
             found = sha256(path)
             if found != expected:
                 raise FailureError(
-                    f"{path} has the SHA-256 checksum {found}; expected {expected}, which {listed} says: the file is "
-                    "damaged or was changed; remove it and fetch it again"
+                    f"{path} has the SHA-256 checksum {found}; expected {expected}, as listed in {listed}: the file is "
+                    "damaged or was changed; remove it and download it again"
                 )
             checked += 1
     return checked

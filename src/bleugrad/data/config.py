@@ -1,51 +1,54 @@
-"""Settings of the data: which corpus, how its text becomes tokens, and how sentences become batches."""
+"""Settings of the data: the corpus, its tokens and its batches."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 from bleugrad.configuration.stage import Stage, option
+from bleugrad.data.limits import MOST_WORDS
 from bleugrad.errors import UsageError
 
 CorpusName = Literal["builtin", "iwslt14", "wmt14", "multi30k", "tatoeba", "tatoeba_tiny", "files"]
 
 FILE_SETTINGS = ("train_source", "train_target", "valid_source", "valid_target", "test_source", "test_target")
 SUBWORDS = 8000
-"""Tokens of a BPE vocabulary where no size is given."""
+"""Default size of a BPE vocabulary."""
 
 
 @dataclass(frozen=True)
 class DataConfig(Stage):
     """A corpus and its preparation; the defaults need no files."""
 
-    corpus: CorpusName = option("builtin", "a named corpus, the built-in grammar, or files of your own")
+    corpus: CorpusName = option("builtin", "named corpus, built-in grammar, or your own files")
     directory: str = option(
-        "", "folder that holds the corpora; empty: $BLEUGRAD_DATA, then the cache; for files: the folder of the splits"
+        "", "folder of the corpora; empty: $BLEUGRAD_DATA, then the cache; for files: the folder of the splits"
     )
     train_source: str = option("", "for files: training text, plain or .gz")
-    train_target: str = option("", "for files: its translation, line by line; several are separated by tabs")
+    train_target: str = option("", "for files: its translation, line by line; tabs separate several translations")
     valid_source: str = option("", "for files: validation text")
     valid_target: str = option("", "for files: its translation")
     test_source: str = option("", "for files: test text")
     test_target: str = option("", "for files: its translation")
-    source_language: str = option("de", "ending of the source files, and language of the source")
-    target_language: str = option("en", "ending of the target files, and language of the target")
-    lowercase: bool = option(False, "lowercase all text; the named corpora but wmt14 are already")
-    units: Literal["words", "bpe"] = option("words", "tokens are the words between spaces, or subwords")
-    min_count: int = option(2, "rarer words become <unk>; for bpe, rarer pairs are not merged", minimum=1)
+    source_language: str = option("de", "source language, also the file name extension")
+    target_language: str = option("en", "target language, also the file name extension")
+    lowercase: bool = option(False, "lowercase all text; the named corpora except wmt14 are lowercase already")
+    units: Literal["words", "bpe"] = option("words", "tokens: words between spaces, or subwords")
+    min_count: int = option(2, "minimum count of a word (rarer ones become <unk>), for bpe of a merged pair", minimum=1)
     vocabulary_size: int = option(
-        0, f"most tokens a side, 4 special ones included; 0: no limit for words, {SUBWORDS} for bpe", minimum=0
+        0,
+        f"maximum vocabulary size per language, including 4 special tokens; 0: no limit for words, {SUBWORDS} for bpe",
+        minimum=0,
     )
-    vocabulary_source: str = option("", "list of source words, one a line; 'corpus' takes vocab.* of the corpus")
-    vocabulary_target: str = option("", "list of target words, one a line; 'corpus' takes vocab.* of the corpus")
-    max_length: int = option(50, "most words of a training sentence, either side; 0: no limit", minimum=0)
-    max_ratio: float = option(9.0, "most words a word of the other side in training; 0: no limit", minimum=0)
-    train_limit: int = option(0, "train on this many pairs, the first ones that pass the filters; 0: all", minimum=0)
-    batch_by: Literal["sentences", "tokens"] = option("sentences", "what batch_size counts; tokens count padding")
-    batch_size: int = option(64, "sentences or tokens of a batch, on each process", minimum=1)
-    builtin_train: int = option(20000, "pairs of the built-in corpus to train on", minimum=1)
-    builtin_valid: int = option(500, "pairs of the built-in corpus to validate on", minimum=1)
-    builtin_test: int = option(500, "pairs of the built-in corpus to test on", minimum=1)
-    builtin_seed: int = option(0, "of the built-in corpus", minimum=0)
+    vocabulary_source: str = option("", "file with one source word per line; 'corpus' uses vocab.* of the corpus")
+    vocabulary_target: str = option("", "file with one target word per line; 'corpus' uses vocab.* of the corpus")
+    max_length: int = option(50, f"maximum words of a training sentence, on either side; 0: {MOST_WORDS}", minimum=0)
+    max_ratio: float = option(9.0, "largest length ratio of a training pair; 0: no limit", minimum=0)
+    train_limit: int = option(0, "maximum number of training pairs, after the filters; 0: all", minimum=0)
+    batch_by: Literal["sentences", "tokens"] = option("sentences", "unit of batch_size; tokens include padding")
+    batch_size: int = option(64, "batch size per process, in sentences or tokens", minimum=1)
+    builtin_train: int = option(20000, "training pairs of the built-in corpus", minimum=1)
+    builtin_valid: int = option(500, "validation pairs of the built-in corpus", minimum=1)
+    builtin_test: int = option(500, "test pairs of the built-in corpus", minimum=1)
+    builtin_seed: int = option(0, "random seed of the built-in corpus", minimum=0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -55,15 +58,17 @@ class DataConfig(Stage):
         if self.corpus == "files" and not self.directory:
             self._check_files()
         if self.units == "bpe" and (self.vocabulary_source or self.vocabulary_target):
-            raise UsageError("units is 'bpe' and a list of words is given; expected units 'words' with a list")
+            raise UsageError("units is 'bpe' and a word list is given; word lists need units 'words'")
         if 0 < self.vocabulary_size < 5:
             raise UsageError(f"vocabulary_size is {self.vocabulary_size}; expected at least 5, or 0")
         if 0 < self.max_ratio < 1:
             raise UsageError(f"max_ratio is {self.max_ratio}; expected at least 1, or 0")
         if not self.source_language or not self.target_language:
-            raise UsageError("a language is empty; expected the ending of the files, such as 'de'")
+            raise UsageError("a language is empty; expected the file name extension, such as 'de'")
         if self.source_language == self.target_language:
-            raise UsageError(f"target_language is {self.target_language!r}, as is source_language; expected another")
+            raise UsageError(
+                f"target_language is {self.target_language!r}, the same as source_language; expected another language"
+            )
 
     def _check_files(self) -> None:
         for name in ("train_source", "train_target", "valid_source", "valid_target"):

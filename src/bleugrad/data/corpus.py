@@ -1,4 +1,4 @@
-"""Parallel text in memory: a split is its sentence pairs, a corpus its splits."""
+"""Parallel text in memory: a corpus has splits, a split has sentence pairs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,9 +10,7 @@ from bleugrad.errors import UsageError
 class Split:
     """Sentence pairs, in the order of the files.
 
-    Attributes:
-        sources: one sentence an item.
-        references: the translations of each, at least one; the first is the target trained on.
+    Each source has at least one reference; the first is the training target.
     """
 
     sources: list[str]
@@ -20,9 +18,8 @@ class Split:
 
     def __post_init__(self) -> None:
         if len(self.sources) != len(self.references):
-            raise ValueError(
-                f"sources has {len(self.sources)} sentences and references has {len(self.references)}; expected as many"
-            )
+            found = f"sources has {len(self.sources)} sentences, references has {len(self.references)}"
+            raise ValueError(f"{found}; expected equal numbers")
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -34,22 +31,18 @@ class Split:
 
     @property
     def most_references(self) -> int:
-        """The largest number of references a sentence has; 0 where there is no sentence."""
+        """Maximum number of references per sentence; 0 without sentences."""
         return max(map(len, self.references), default=0)
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Training, validation and test text, ready for use: training pairs are filtered already.
+    """Training text that passed the filters, and all validation and test text.
 
     Attributes:
-        name: of the corpus.
-        train: the pairs that passed the filters.
-        valid: every pair of the file.
-        test: every pair of the file.
         others: further splits by name, such as another test set.
-        dropped: how many training pairs the filters took out, by reason.
-        origin: where it came from, in words.
+        dropped: number of dropped training pairs, by reason.
+        origin: where the text comes from.
     """
 
     name: str

@@ -1,13 +1,14 @@
-"""A corpus in words: sizes, lengths, vocabularies, what the filters dropped, and sentences to look at."""
+"""Description of a corpus: sizes, lengths, vocabularies, dropped pairs and examples."""
 
 from collections.abc import Sequence
 
 from bleugrad.data.config import DataConfig
 from bleugrad.data.corpus import Corpus, Split
 from bleugrad.data.encoding import build_vocabularies
-from bleugrad.data.vocabulary import UNK, Vocabulary
+from bleugrad.data.vocabulary import Vocabulary
+from bleugrad.special_ids import UNK
 
-HEADINGS = ("split", "pairs", "references", "tokens", "tokens a sentence", "longest", "unknown")
+HEADINGS = ("split", "pairs", "references", "tokens", "tokens per sentence", "longest", "unknown")
 
 
 def describe(corpus: Corpus, config: DataConfig, samples: int = 3) -> str:
@@ -19,7 +20,7 @@ def describe(corpus: Corpus, config: DataConfig, samples: int = 3) -> str:
     sizes = ", ".join(f"{language} {len(own):,}" for language, own in zip(languages, vocabularies, strict=True))
     parts = [
         f"{corpus.name}, {corpus.origin}",
-        f"(two numbers: {languages[0]} / {languages[1]}; tokens are {config.units}; unknown: part that is <unk>)",
+        f"(pairs of numbers: {languages[0]} / {languages[1]}; tokens: {config.units}; unknown: share of <unk>)",
         "",
         table([HEADINGS, *rows]),
         "",
@@ -32,7 +33,7 @@ def describe(corpus: Corpus, config: DataConfig, samples: int = 3) -> str:
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """Rows under each other, the first column to the left and numbers to the right.
+    """Aligned rows: the first column on the left, numbers on the right.
 
     Example:
         >>> print(table([("split", "pairs"), ("train", "20,000")]))

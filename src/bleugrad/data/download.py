@@ -1,7 +1,9 @@
-"""Downloads that may be broken off: a file is whole and verified, or a ``.part`` that the next try goes on with."""
+"""Downloads that can be interrupted: a file is complete and verified, or a ``.part`` that the next attempt resumes."""
 
 import os
+import re
 import time
+from email.message import Message
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from socket import gaierror
@@ -12,121 +14,143 @@ from urllib.request import Request, urlopen
 from bleugrad import __version__
 from bleugrad.data.checksums import CHUNK, sha256
 from bleugrad.errors import FailureError
-from bleugrad.runs.files import write_text
+from bleugrad.runs.files import sync_directory, write_text
 from bleugrad.runs.progress import Progress
 
 ATTEMPTS = 3
 SECONDS_TO_WAIT = 2.0
 TIMEOUT = 30.0
+MOST_BYTES = 2**31
+"""Default limit of the file size."""
+
+STRONG_TAG = re.compile('"[!#-~]*"')
+"""A strong ETag promises equal bytes; a weak one, W/"...", does not."""
 
 
 class ConnectionBrokenError(OSError):
-    """The transfer stopped before the end; trying again may go on with it."""
+    """The transfer stopped early; another attempt may resume it."""
 
 
-def download(url: str, target: Path, checksum: str | None = None) -> str:
-    """Fetch a file to ``target`` and return its SHA-256 checksum.
+def download(url: str, target: Path, checksum: str | None = None, most_bytes: int = MOST_BYTES) -> str:
+    """Fetch a file to ``target``, whose folder must exist, and return its SHA-256 checksum.
 
-    Bytes go to ``target.part``; a part that is there is gone on with, if the server still has the same file and can
-    send a range of it. Only a whole file of the right checksum takes the place of ``target``, by renaming.
-
-    Args:
-        url: what to fetch.
-        target: where to; its folder exists.
-        checksum: what the SHA-256 must be, if that is known.
+    Bytes go to ``target.part``. An existing part is resumed if the server gave it a strong ETag, still has that
+    version, and supports ranges. A complete file with the right ``checksum``, if known, is renamed to ``target``.
     """
     part = target.with_name(target.name + ".part")
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            _fetch(url, part)
+            _fetch(url, part, most_bytes)
             break
+        except FailureError:
+            _discard(part)
+            raise
         except (OSError, HTTPException) as error:
             if attempt == ATTEMPTS or not _is_passing(error):
                 raise FailureError(f"could not download {url}: {_reason(error)}{_kept(part)}") from None
             time.sleep(SECONDS_TO_WAIT * attempt)
     found = sha256(part)
     if checksum is not None and found != checksum:
-        _validator(part).unlink(missing_ok=True)
-        part.unlink()
+        _discard(part)
         raise FailureError(
-            f"{url} came with the SHA-256 checksum {found}; expected {checksum}: it was damaged on the way or has "
-            "changed; the download was thrown away"
+            f"{url} has the SHA-256 checksum {found}; expected {checksum}: the file was damaged or has changed; the "
+            "download was deleted"
         )
     os.replace(part, target)
     _validator(part).unlink(missing_ok=True)
+    sync_directory(target.parent)
     return found
 
 
-def _fetch(url: str, part: Path) -> None:
-    """Bring the part to its end, from where it stands or from the start."""
+def _fetch(url: str, part: Path, most_bytes: int) -> None:
+    """Complete the part: resume it or start over."""
     answer = _answer(url, part)
     if answer is None:
         return
-    with answer:
-        start = part.stat().st_size if part.exists() and _continues(answer, part.stat().st_size) else 0
-        total = _total(answer, start)
-        if start == 0:
-            _start_over(answer, part)
+    response, size = answer
+    with response:
+        length = response.headers.get("Content-Length", "")
+        total = size + int(length) if length.isdigit() else 0  # 0 if the server does not say
+        if size == 0:
+            _start_over(response, part)
         with part.open("ab") as file, Progress(total, part.stem, "byte") as progress:
-            progress.done = start
-            while chunk := answer.read(CHUNK):
+            progress.done = size
+            while total <= most_bytes and (chunk := response.read(CHUNK)):
+                size += len(chunk)
+                if size > most_bytes:
+                    break
                 file.write(chunk)
                 if total:
                     progress.advance(len(chunk))
             file.flush()
             os.fsync(file.fileno())
-    size = part.stat().st_size
+    if max(size, total) > most_bytes:
+        raise FailureError(
+            f"{url} has {total or f'more than {most_bytes}'} bytes; expected at most {most_bytes}: this is not the "
+            "expected file; the download was deleted"
+        )
     if total and size != total:
         raise ConnectionBrokenError(f"the connection ended after {size} of {total} bytes")
 
 
-def _answer(url: str, part: Path) -> HTTPResponse | None:
-    """The server's answer to a request for what the part lacks; None if it lacks nothing."""
-    done = part.stat().st_size if part.exists() else 0
+def _answer(url: str, part: Path) -> tuple[HTTPResponse, int] | None:
+    """The server's response with the missing bytes, and their offset; None if the part is complete."""
     headers = {"User-Agent": f"bleugrad/{__version__}"}
+    tag = _tag(part)
+    done = part.stat().st_size if tag else 0
     if done:
-        headers["Range"] = f"bytes={done}-"
-        if _validator(part).exists():
-            headers["If-Range"] = _validator(part).read_text(encoding="utf-8")
+        headers |= {"Range": f"bytes={done}-", "If-Range": tag}
     try:
-        return cast(HTTPResponse, urlopen(Request(url, headers=headers), timeout=TIMEOUT))
+        response = cast(HTTPResponse, urlopen(Request(url, headers=headers), timeout=TIMEOUT))
+        if response.status != 206 or not done:
+            return response, 0
+        if _continues(response.headers, f"bytes {done}-", tag):
+            return response, done
+        response.close()
     except HTTPError as error:
         if error.code != 416 or not done:
             raise
         error.close()
-        if error.headers.get("Content-Range") == f"bytes */{done}":
+        if _continues(error.headers, f"bytes */{done}", tag):
             return None
-        part.unlink()  # it is longer than the file: of another one
-        return _answer(url, part)
+    _discard(part)  # the server has another version
+    return _answer(url, part)
 
 
-def _continues(response: HTTPResponse, done: int) -> bool:
-    content_range = response.headers.get("Content-Range", "")
-    return response.status == 206 and content_range.startswith(f"bytes {done}-")
-
-
-def _total(response: HTTPResponse, start: int) -> int:
-    """Bytes of the whole file; 0 where the server does not say."""
-    length = response.headers.get("Content-Length")
-    return start + int(length) if length is not None and length.isdigit() else 0
+def _continues(headers: Message, content_range: str, tag: str) -> bool:
+    return headers.get("ETag") == tag and headers.get("Content-Range", "").startswith(content_range)
 
 
 def _validator(part: Path) -> Path:
-    """Holds what the server calls this version of the file, so that parts of two versions are never joined."""
+    """The file with the ETag of the part, so that parts of two versions are never joined."""
     return part.with_name(part.name + ".etag")
 
 
+def _tag(part: Path) -> str:
+    """The ETag of a part; empty if there is no part or no tag."""
+    try:
+        tag = _validator(part).read_text(encoding="ascii") if part.exists() else ""
+    except (FileNotFoundError, UnicodeDecodeError):
+        return ""
+    return tag if STRONG_TAG.fullmatch(tag) else ""
+
+
 def _start_over(response: HTTPResponse, part: Path) -> None:
-    """An empty part, with the name of the version that is about to fill it."""
-    _validator(part).unlink(missing_ok=True)
-    part.write_bytes(b"")
+    """Create an empty part and save the ETag of the response."""
+    _discard(part)
+    part.touch()
     tag = response.headers.get("ETag", "")
-    if tag.startswith('"'):  # a weak one does not promise equal bytes
+    if STRONG_TAG.fullmatch(tag):
         write_text(_validator(part), tag)
 
 
+def _discard(part: Path) -> None:
+    part.unlink(missing_ok=True)
+    _validator(part).unlink(missing_ok=True)
+
+
 def _is_passing(error: OSError | HTTPException) -> bool:
-    """Whether another attempt may help: not where the server said no, there is no network, or no space is left."""
+    """Whether another attempt may help: not if the server refused, there is no network, or the disk is full."""
     if isinstance(error, HTTPError):
         return error.code >= 500 or error.code == 429
     if isinstance(error, URLError):
@@ -145,5 +169,5 @@ def _reason(error: OSError | HTTPException) -> str:
 
 
 def _kept(part: Path) -> str:
-    size = part.stat().st_size if part.exists() else 0
-    return f"; {size} bytes are kept in {part}, and the same command goes on from there" if size else ""
+    size = part.stat().st_size if _tag(part) else 0
+    return f"; {size} bytes are kept in {part}; rerun the command to resume" if size else ""

@@ -1,4 +1,4 @@
-"""From text to ids: the vocabularies of a corpus, and its splits encoded with them."""
+"""From text to ids: the vocabularies of a corpus and its encoded splits."""
 
 from dataclasses import dataclass
 from itertools import chain
@@ -16,13 +16,7 @@ OWN_LIST = "corpus"
 
 @dataclass(frozen=True)
 class EncodedSplit:
-    """A split as ids, without begin and end of sentence.
-
-    Attributes:
-        sources: ids of each source.
-        targets: ids of the first reference of each.
-        references: ids of all references of each.
-    """
+    """A split as ids, without BOS and EOS; ``targets`` are the first references."""
 
     sources: list[list[int]]
     targets: list[list[int]]
@@ -35,8 +29,6 @@ class EncodedSplit:
 def encode_split(split: Split, source: Vocabulary, target: Vocabulary) -> EncodedSplit:
     """Encode each side with its vocabulary."""
     targets = target.encode_lines(split.targets)
-    if split.most_references <= 1:
-        return EncodedSplit(source.encode_lines(split.sources), targets, [[ids] for ids in targets])
     others = iter(target.encode_lines([text for choices in split.references for text in choices[1:]]))
     references = [
         [ids, *(next(others) for _ in choices[1:])] for ids, choices in zip(targets, split.references, strict=True)
@@ -45,23 +37,14 @@ def encode_split(split: Split, source: Vocabulary, target: Vocabulary) -> Encode
 
 
 def build_vocabularies(corpus: Corpus, config: DataConfig) -> tuple[Vocabulary, Vocabulary]:
-    """The vocabularies of source and target, from the training text or from given lists."""
+    """The source and target vocabularies, from the training text or from word lists."""
     if len(corpus.train) == 0:
-        raise FailureError(f"no training pair of {corpus.name} passed the filters: there is no text to learn from")
-    source = _vocabulary(
-        corpus.train.sources, config, config.vocabulary_source, "vocabulary_source", config.source_language
-    )
-    target = _vocabulary(
-        list(chain.from_iterable(corpus.train.references)),
-        config,
-        config.vocabulary_target,
-        "vocabulary_target",
-        config.target_language,
-    )
-    return source, target
+        raise FailureError(f"no training pair of {corpus.name} passed the filters; expected at least one")
+    texts = list(chain.from_iterable(corpus.train.references))
+    return _vocabulary(corpus.train.sources, config, "source"), _vocabulary(texts, config, "target")
 
 
-def _vocabulary(lines: list[str], config: DataConfig, listed: str, setting: str, language: str) -> Vocabulary:
+def _vocabulary(lines: list[str], config: DataConfig, side: str) -> Vocabulary:
     if config.units == "bpe":
         from bleugrad.data.bpe import BPEVocabulary
 
@@ -69,9 +52,10 @@ def _vocabulary(lines: list[str], config: DataConfig, listed: str, setting: str,
             return BPEVocabulary.build(lines, config.vocabulary_size or SUBWORDS, config.min_count)
         except ValueError as error:
             raise UsageError(f"vocabulary_{error}") from None
+    listed = getattr(config, f"vocabulary_{side}")
     if not listed:
         return WordVocabulary.build(lines, config.min_count, config.vocabulary_size)
-    path = _own_list(config, setting, language) if listed == OWN_LIST else Path(listed)
+    path = _own_list(config, side) if listed == OWN_LIST else Path(listed)
     words = read_lines(path)
     try:
         return WordVocabulary.from_list(words, config.vocabulary_size)
@@ -79,12 +63,12 @@ def _vocabulary(lines: list[str], config: DataConfig, listed: str, setting: str,
         raise FailureError(f"{path}: {error}") from None
 
 
-def _own_list(config: DataConfig, setting: str, language: str) -> Path:
-    folder = corpus_folder(config)
+def _own_list(config: DataConfig, side: str) -> Path:
+    folder, language = corpus_folder(config), getattr(config, f"{side}_language")
     found = find_text(folder, f"vocab.{language}") if folder is not None else None
     if found is None:
         raise UsageError(
-            f"{setting} is {OWN_LIST!r} and {config.corpus} has no vocab.{language} of its own; expected a file, or '' "
-            "to count the words of the training text"
+            f"vocabulary_{side} is {OWN_LIST!r} and {config.corpus} has no vocab.{language} of its own; expected a "
+            "file, or '' to count the words of the training text"
         )
     return found

@@ -1,7 +1,7 @@
-"""Where corpora are looked for on disk, and the layout of a prepared one.
+"""The folders that are searched for corpora, and the layout of a prepared corpus.
 
-A prepared corpus is a folder with train, valid and test, each once a language, plain or gzip: ``train.de.gz``,
-``train.en.gz`` and so on. ``test.refs.en.gz`` holds several references a line, separated by tabs.
+A prepared corpus is a folder with one file per split and language, plain or gzip: ``train.de.gz``, ``train.en.gz``, ...
+``test.refs.en.gz`` holds several references per line, separated by tabs.
 """
 
 import os
@@ -13,22 +13,17 @@ VARIABLE = "BLEUGRAD_DATA"
 SPLITS = ("train", "valid", "test")
 
 
-def cache_directory() -> Path:
-    """The folder of corpora where neither setting nor variable names one."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "bleugrad" / "data"
-
-
 def roots(directory: str = "") -> list[Path]:
-    """The folders that may hold corpora, the first of which takes new ones."""
+    """The folders that may hold corpora; new ones go to the first."""
     if directory:
         return [Path(directory).expanduser()]
-    variable = os.environ.get(VARIABLE)
-    return [*([Path(variable).expanduser()] if variable else []), cache_directory()]
+    variable, base = os.environ.get(VARIABLE), os.environ.get("XDG_CACHE_HOME")
+    cache = (Path(base) if base else Path.home() / ".cache") / "bleugrad" / "data"
+    return [Path(variable).expanduser(), cache] if variable else [cache]
 
 
 def find_text(folder: Path, name: str) -> Path | None:
-    """The file of this name, gzip or plain, if there is one."""
+    """The file of this name, gzip or plain, or None."""
     for path in (folder / f"{name}.gz", folder / name):
         if path.is_file():
             return path
@@ -41,7 +36,7 @@ def is_prepared(folder: Path, source: str, target: str) -> bool:
 
 
 def corpus_folder(config: DataConfig) -> Path | None:
-    """The folder of a corpus that is prepared on this machine; None if there is none, or none is needed."""
+    """The folder of a prepared corpus; None if there is none or the corpus needs none."""
     if config.corpus == "builtin":
         return None
     if config.corpus == "files":

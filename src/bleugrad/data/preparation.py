@@ -1,4 +1,4 @@
-"""From settings to a corpus in memory: found, or fetched and prepared, then read, checked and filtered."""
+"""From settings to a corpus in memory: find or download it, then read, check and filter it."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,31 +7,25 @@ from bleugrad.data.checksums import verify_sums
 from bleugrad.data.config import DataConfig
 from bleugrad.data.corpus import Corpus, Split
 from bleugrad.data.filters import filter_split
+from bleugrad.data.limits import MOST_WORDS
 from bleugrad.data.locations import SPLITS, corpus_folder, find_text
-from bleugrad.data.text import check_targets, read_split
+from bleugrad.data.text import check_scored, read_split
 from bleugrad.errors import FailureError, UsageError
 
 
 def prepare(config: DataConfig) -> Corpus:
-    """The corpus of the settings, ready to be encoded.
+    """The corpus of the settings.
 
-    A named corpus that is not on this machine is downloaded. Training pairs are filtered and cut to ``train_limit``;
-    validation and test keep every line.
+    A missing named corpus is downloaded. Training pairs are filtered and limited to ``train_limit``; validation and
+    test keep every line, and a line over the length limit is an error.
     """
     corpus = _unfiltered(config)
     if config.lowercase:
         corpus = _lowercase(corpus)
-    train, dropped = filter_split(corpus.train, config.max_length, config.max_ratio)
+    train, dropped = filter_split(corpus.train, config.max_length or MOST_WORDS, config.max_ratio)
     if config.train_limit:
         train = Split(train.sources[: config.train_limit], train.references[: config.train_limit])
     return replace(corpus, train=train, dropped=dropped)
-
-
-def read_corpus(name: str, folder: Path, source: str, target: str) -> Corpus:
-    """A prepared corpus: checked against its checksums where it has any, every split read."""
-    verify_sums(folder)
-    train, valid, test = (_read_split(folder, split, source, target) for split in SPLITS)
-    return Corpus(name, train, valid, test, _others(folder, source, target), origin=str(folder))
 
 
 def _unfiltered(config: DataConfig) -> Corpus:
@@ -44,7 +38,10 @@ def _unfiltered(config: DataConfig) -> Corpus:
         from bleugrad.data.named.fetching import fetch
 
         folder = fetch(config)
-    return read_corpus(config.corpus, folder, config.source_language, config.target_language)
+    verify_sums(folder)
+    languages = config.source_language, config.target_language
+    train, valid, test = (_read_split(folder, split, *languages) for split in SPLITS)
+    return Corpus(config.corpus, train, valid, test, _others(folder, *languages), origin=str(folder))
 
 
 def _builtin(config: DataConfig) -> Corpus:
@@ -56,7 +53,7 @@ def _builtin(config: DataConfig) -> Corpus:
 
 
 def _files(config: DataConfig) -> Corpus:
-    """Files given one by one, and for those that are not, the files of the folder. A test set may be left out."""
+    """Files given one by one, or else files of the folder. The test set is optional."""
     folder = Path(config.directory).expanduser() if config.directory else None
     if folder is not None and not folder.is_dir():
         raise UsageError(f"directory is {config.directory!r}, which is not a folder; expected the folder of the splits")
@@ -69,7 +66,7 @@ def _files(config: DataConfig) -> Corpus:
         if bool(source) != bool(target):
             raise UsageError(f"only one side of {split} is given; expected both {split}_source and {split}_target")
         if source:
-            splits[split] = _checked(read_split(Path(source), Path(target)), split, Path(target))
+            splits[split] = _checked(split, Path(source), Path(target))
         elif folder is not None and (split != "test" or any(find_text(folder, f"test.{one}") for one in languages)):
             splits[split] = _read_split(folder, split, *languages)
         else:
@@ -80,7 +77,7 @@ def _files(config: DataConfig) -> Corpus:
 
 
 def _read_split(folder: Path, split: str, source: str, target: str) -> Split:
-    """A split of a folder, with the further references that validation and test may have."""
+    """A split of a folder, with further references for validation and test if there are any."""
     paths = []
     for language in (source, target):
         path = find_text(folder, f"{split}.{language}")
@@ -88,18 +85,19 @@ def _read_split(folder: Path, split: str, source: str, target: str) -> Split:
             raise FailureError(f"{folder} has no {split}.{language}.gz and no {split}.{language}; expected one of them")
         paths.append(path)
     references = None if split == "train" else find_text(folder, f"{split}.refs.{target}")
-    return _checked(read_split(paths[0], paths[1], references), split, paths[1])
+    return _checked(split, paths[0], paths[1], references)
 
 
-def _checked(pairs: Split, split: str, target: Path) -> Split:
-    """Training text may have empty lines, which the filters drop; what is scored may not."""
+def _checked(split: str, source: Path, target: Path, references: Path | None = None) -> Split:
+    """The pairs of two files. Validation and test text must not have empty or overlong lines."""
+    pairs = read_split(source, target, references)
     if split != "train" and not split.startswith("train_"):
-        check_targets(pairs, target)
+        check_scored(pairs, source, target)
     return pairs
 
 
 def _others(folder: Path, source: str, target: str) -> dict[str, Split]:
-    """Further splits of the folder that have both languages, such as ``newstest2017``."""
+    """Further splits of the folder with both languages, such as ``newstest2017``."""
     names = {path.name.removesuffix(".gz") for path in folder.iterdir() if path.is_file()}
     splits = {name.removesuffix(f".{source}") for name in names if name.endswith(f".{source}")} - {*SPLITS, "vocab"}
     both = sorted(split for split in splits if f"{split}.{target}" in names and not split.endswith(".refs"))

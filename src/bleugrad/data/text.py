@@ -1,21 +1,26 @@
-"""Text files, plain or gzip, one sentence a line; what is wrong with one is said with its line number."""
+"""Text files, plain or gzip, one sentence per line; errors name the line."""
 
 import gzip
+import os
 import zlib
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
+from typing import BinaryIO, cast
 
+from bleugrad.data.checksums import CHUNK
 from bleugrad.data.corpus import Split
+from bleugrad.data.limits import ALWAYS_EXPANDED, EXPANSION, MOST_BYTES, MOST_CHARACTERS, MOST_WORDS
 from bleugrad.errors import FailureError, UsageError
 
 GZIP_MAGIC = b"\x1f\x8b"
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a UTF-8 file, without their ends. A last line need not be ended.
+    """The lines of a UTF-8 file, without line ends.
 
-    Only the newline ends a line, so that line numbers are those of other tools; a carriage return before it and a
-    byte order mark at the start are left out.
+    Only a newline ends a line, so that line numbers agree with other tools. A carriage return before it and a byte
+    order mark at the start are removed.
     """
     content = _content(Path(path))
     try:
@@ -34,12 +39,12 @@ def read_lines(path: Path) -> list[str]:
 
 
 def read_split(source: Path, target: Path, references: Path | None = None) -> Split:
-    """The sentence pairs of two files of equally many lines.
+    """The sentence pairs of two files with the same number of lines.
 
     Args:
-        source: one sentence a line.
-        target: its translation in the same line; several are separated by tabs.
-        references: further translations, separated by tabs; the target stays the first.
+        source: one sentence per line.
+        target: its translations, separated by tabs.
+        references: further translations, separated by tabs; the target stays first.
     """
     sources, targets = read_lines(source), read_lines(target)
     _check_counts(source, sources, target, targets)
@@ -52,39 +57,55 @@ def read_split(source: Path, target: Path, references: Path | None = None) -> Sp
     return Split(sources, parted)
 
 
-def check_targets(split: Split, target: Path | str) -> None:
-    """Raise for the first empty target: nothing can be scored against it."""
-    for number, references in enumerate(split.references, start=1):
+def check_scored(split: Split, source: Path | str, target: Path | str) -> None:
+    """Raise for the first line that cannot be scored: an empty target or an overlong line."""
+    for number, (text, references) in enumerate(zip(split.sources, split.references, strict=True), start=1):
         if not references[0].strip():
             raise FailureError(f"{target}, line {number}: the line is empty; expected a translation to score against")
+        for path, line in chain([(source, text)], ((target, one) for one in references)):
+            if len(line) > MOST_WORDS and (len(line) > MOST_CHARACTERS or len(line.split()) > MOST_WORDS):
+                raise FailureError(
+                    f"{path}, line {number} has {len(line.split())} words and {len(line)} characters; expected at most "
+                    f"{MOST_WORDS} and {MOST_CHARACTERS}: split the line into sentences, or remove it on both sides"
+                )
 
 
 def _references(line: str) -> tuple[str, ...]:
-    """The translations of a line; an empty one among others says nothing."""
+    """The translations of a line; empty ones are ignored."""
     if "\t" not in line:
         return (line,)
     return tuple(part for part in line.split("\t") if part.strip()) or ("",)
 
 
-def _content(path: Path) -> bytes:
+def read_at_most(file: BinaryIO, most: int, path: Path | str) -> bytearray:
+    """Read a file in chunks; raise if it has more than ``most`` bytes."""
+    content = bytearray()
+    while chunk := file.read(CHUNK):
+        content += chunk
+        if len(content) > most:
+            raise FailureError(f"{path} holds more than {most} bytes of text; expected at most that: split the file")
+    return content
+
+
+def _content(path: Path) -> bytearray:
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            if file.peek(2).startswith(GZIP_MAGIC):
+                most = min(MOST_BYTES, max(ALWAYS_EXPANDED, EXPANSION * os.fstat(file.fileno()).st_size))
+                return read_at_most(cast(BinaryIO, gzip.GzipFile(fileobj=file)), most, f"{path}, expanded,")
+            if path.suffix == ".gz":
+                raise FailureError(f"{path} is not a gzip file; expected one, or a name without .gz")
+            return read_at_most(file, MOST_BYTES, path)
+    except EOFError:
+        raise FailureError(f"{path} is truncated; download or copy it again") from None
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise FailureError(f"{path} is a damaged gzip file: {error}; download or copy it again") from None
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
-    if not content.startswith(GZIP_MAGIC):
-        if path.suffix == ".gz":
-            raise FailureError(f"{path} is not gzip, as its name says it is; expected a .gz file or another name")
-        return content
-    try:
-        return gzip.decompress(content)
-    except EOFError:
-        raise FailureError(f"{path} ends early: the gzip file is cut off; fetch or copy it again") from None
-    except (gzip.BadGzipFile, zlib.error) as error:
-        raise FailureError(f"{path} is a damaged gzip file: {error}; fetch or copy it again") from None
 
 
 def _check_counts(source: Path, sources: Sequence[str], target: Path, targets: Sequence[str]) -> None:
     if len(sources) != len(targets):
         raise FailureError(
-            f"{source} has {len(sources)} lines and {target} has {len(targets)}; expected as many, one pair a line"
+            f"{source} has {len(sources)} lines and {target} has {len(targets)}; expected one pair per line"
         )

@@ -5,12 +5,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-PAD, UNK, BOS, EOS = 0, 1, 2, 3
-SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
+from bleugrad.special_ids import BOS, EOS, PAD, SPECIAL, UNK
 
 
 class Vocabulary(ABC):
-    """The tokens of a language. Two are equal if they encode every text alike."""
+    """The tokens of a language. Equal vocabularies encode every text alike."""
 
     def __init__(self, tokens: Sequence[str]) -> None:
         if tuple(tokens[: len(SPECIAL)]) != SPECIAL:
@@ -34,31 +33,26 @@ class Vocabulary(ABC):
 
     @abstractmethod
     def encode(self, text: str) -> list[int]:
-        """The ids of a text, without begin and end. Text that looks like a special token is never taken for one."""
+        """The ids of a text, without BOS and EOS. Text that looks like a special token is plain text."""
 
     @abstractmethod
     def decode(self, ids: Iterable[int]) -> str:
-        """The text up to the first end of sentence; padding and begin are left out."""
+        """The text before the first EOS, without PAD and BOS."""
 
     @abstractmethod
     def word_start(self) -> list[bool] | None:
-        """For each token, whether it opens a word; None where every token is a word."""
+        """Whether each token starts a word; None if every token is a word."""
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
-        """Everything :func:`read_vocabulary` needs to make an equal vocabulary."""
-
-    @staticmethod
-    def from_json(saved: Mapping[str, Any]) -> "Vocabulary":
-        """The vocabulary that :meth:`to_json` wrote."""
-        return read_vocabulary(saved)
+        """The content that :func:`read_vocabulary` reads."""
 
     def encode_lines(self, lines: Sequence[str]) -> list[list[int]]:
         """The ids of each line."""
         return [self.encode(line) for line in lines]
 
     def decoded_tokens(self, ids: Iterable[int]) -> list[str]:
-        """The tokens up to the first end of sentence; padding and begin are left out."""
+        """The tokens before the first EOS, without PAD and BOS."""
         tokens = []
         for index in ids:
             if index == EOS:
@@ -71,7 +65,7 @@ class Vocabulary(ABC):
 
 
 class WordVocabulary(Vocabulary):
-    """Whole words: what stands between spaces. Words it does not hold become <unk>.
+    """Words between spaces. Unknown words become <unk>.
 
     Example:
         >>> vocabulary = WordVocabulary.build(["the cat", "the dog"], min_count=2)
@@ -85,13 +79,7 @@ class WordVocabulary(Vocabulary):
 
     @classmethod
     def build(cls, lines: Iterable[str], min_count: int = 1, size: int = 0) -> "WordVocabulary":
-        """The words of a text, the most frequent first.
-
-        Args:
-            lines: the text.
-            min_count: rarer words are left out.
-            size: the most tokens, special ones included; 0 for no limit.
-        """
+        """The words of a text, most frequent first; at most ``size`` tokens with the special ones (0: no limit)."""
         counts: Counter[str] = Counter()
         for line in lines:
             counts.update(line.split())
@@ -103,12 +91,7 @@ class WordVocabulary(Vocabulary):
 
     @classmethod
     def from_list(cls, words: Iterable[str], size: int = 0) -> "WordVocabulary":
-        """A given list of words; special tokens in it, wherever they stand, are the special ones here.
-
-        Args:
-            words: each word once.
-            size: the most tokens, special ones included; 0 for no limit.
-        """
+        """A vocabulary of distinct words, limited as by :meth:`build`; special tokens among them move to the front."""
         words = list(words)
         for number, word in enumerate(words, start=1):
             if word.split() != [word]:
@@ -135,10 +118,10 @@ class WordVocabulary(Vocabulary):
 
 
 def read_vocabulary(saved: Mapping[str, Any]) -> Vocabulary:
-    """The vocabulary that ``to_json`` wrote, of either kind."""
+    """The vocabulary that ``to_json`` saved."""
     tokens = saved.get("tokens") if isinstance(saved, Mapping) else None
     if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
-        raise ValueError("the saved vocabulary has no list of tokens; expected what to_json of a vocabulary wrote")
+        raise ValueError("the saved vocabulary has no list of tokens; expected the output of Vocabulary.to_json")
     kind = saved.get("kind")
     if kind == "words":
         return WordVocabulary(tokens)

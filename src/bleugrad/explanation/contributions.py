@@ -1,37 +1,31 @@
-"""What each n-gram of the references gives to the expected matches of its order.
+"""The contribution of each n-gram of the references to the expected matches of its order.
 
-Expected matches are a sum over n-grams, so the statistics are computed once for each n-gram alone: a batch with one
-n-gram a sentence, all over the same rows, through the same functions as the loss.
+Expected matches are a sum over n-grams. So the functions of the loss run on a batch with one n-gram per sentence, all
+with the same rows.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from bleugrad.core.counted import CountedReferences
-from bleugrad.core.expected_statistics import ScoreOptions, UnitWindows, expected_statistics
-from bleugrad.core.match_probabilities import Gathered
-from bleugrad.core.ngrams import Patterns
-from bleugrad.core.sequences import References
-from bleugrad.core.windows import window_probabilities
-from bleugrad.core.words import Words
+from bleugrad.backends.torch.windows import window_probabilities
+from bleugrad.matches.statistics import UnitWindows, row_statistics
+from bleugrad.outputs.rows import TokenProbabilities
+from bleugrad.references.ngrams import Patterns
+from bleugrad.references.sequences import References
+from bleugrad.references.targets import Targets
+from bleugrad.references.words import Words
 
 BLOCK_ELEMENTS = 2**22
-"""How many numbers one working tensor of a block of n-grams may hold."""
+"""Maximum elements of a working tensor of a block of n-grams."""
 
 
-@dataclass(frozen=True)
-class Contributions:
-    """What P n-grams give, each alone.
+class Contributions(NamedTuple):
+    """The contributions of P n-grams: n - 1, column among the patterns and clip c_g (P,), exact and bounded matches.
 
-    Attributes:
-        order_index: (P,), n - 1.
-        column: (P,), where it stands among the patterns.
-        clips: (P,), c_g.
-        completed: (T, P), expected new matches completed at each position, exact.
-        bound: (P,), the paper's.
+    ``completed`` (P, T) are the expected new matches completed at each position, exact; ``bound`` (P,) is the paper's.
     """
 
     order_index: Tensor
@@ -41,34 +35,26 @@ class Contributions:
     bound: Tensor
 
 
-@dataclass(frozen=True)
-class SeparatedReferences(CountedReferences):
-    """References of one sentence repeated, each with the patterns given for it."""
-
-    separated: Patterns
-
-    def patterns(self, max_order: int) -> Patterns:
-        """Those given, whatever n-grams the references have."""
-        return self.separated
-
-
-def contributions(gathered: Gathered, counted: CountedReferences, options: ScoreOptions) -> Contributions:
-    """Exact expectation and bound of each n-gram alone, of a batch of one sentence. O(P T N L) time."""
-    patterns = counted.patterns(options.max_order)
+def contributions(gathered: TokenProbabilities, targets: Targets) -> Contributions:
+    """Exact expectation and bound of each n-gram of one sentence. O(P T N L) time."""
+    patterns = targets.patterns
+    assert patterns is not None
     order_index, column = patterns.clips[0].nonzero().unbind(1)
     completed, bound = [], []
-    for chosen in _blocks(order_index.shape[0], gathered.match_probs.shape, options.max_order):
-        alone = _separate(patterns, order_index[chosen], column[chosen])
-        repeated, references = _repeat(gathered, counted, alone)
-        statistics = expected_statistics(repeated, references, None, replace(options, method="bound"))
+    size = max(1, BLOCK_ELEMENTS // max(1, gathered.match_probs[0].numel() * patterns.clips.shape[1]))
+    for orders, columns in zip(order_index.split(size), column.split(size), strict=True):
+        repeated, repeated_targets = _repeat(gathered, targets, _separate(patterns, orders, columns))
+        statistics = row_statistics(repeated.match_probs, repeated.opening, repeated_targets, "bound")
+        assert statistics.windows is not None
         bound.append(statistics.matches.sum(1))
-        completed.append(statistics.windows.exact_matches(alone).sum(2))
+        completed.append(statistics.windows.exact_matches().sum(2).t())
     clips = patterns.clips[0, order_index, column]
-    return Contributions(order_index, column, clips, torch.cat(completed, 1), torch.cat(bound))
+    return Contributions(order_index, column, clips, torch.cat(completed), torch.cat(bound))
 
 
-def windows_by_start(windows: UnitWindows, units: References, patterns: Patterns) -> Tensor:
-    """Probability that the n units from column j on stand from position t on, (N, T, L); NaN where they do not fit."""
+def windows_by_start(windows: UnitWindows, units: References) -> Tensor:
+    """(N, T, L): probability that the n units from column j occur from position t; NaN if they do not fit."""
+    patterns = windows.patterns
     max_order = patterns.clips.shape[1]
     steps, _, columns = windows.probs.shape
     ending = window_probabilities(windows.probs, patterns.spans, 0, columns, max_order)[:, :, 0]
@@ -86,25 +72,17 @@ def windows_by_start(windows: UnitWindows, units: References, patterns: Patterns
     return starting
 
 
-def _blocks(number: int, shape: torch.Size, max_order: int) -> Iterator[slice]:
-    _, steps, columns = shape
-    size = max(1, BLOCK_ELEMENTS // max(1, steps * columns * max_order))
-    for first in range(0, number, size):
-        yield slice(first, first + size)
-
-
 def _separate(patterns: Patterns, order_index: Tensor, column: Tensor) -> Patterns:
-    """The patterns of one sentence repeated, each time with all clips but one set to 0."""
+    """The patterns of one sentence, repeated, each with one nonzero clip."""
     number = order_index.shape[0]
     clips = torch.zeros_like(patterns.clips).repeat(number, 1, 1)
-    place = (torch.arange(number), order_index, column)
-    clips[place] = patterns.clips[0, order_index, column]
+    clips[torch.arange(number), order_index, column] = patterns.clips[0, order_index, column]
     shifts, _, *rest = patterns.overlaps.shape
     spans = None if patterns.spans is None else patterns.spans.expand(number, -1)
     return Patterns(clips, patterns.overlaps.expand(shifts, number, *rest), spans)
 
 
-def _repeat(gathered: Gathered, counted: CountedReferences, patterns: Patterns) -> tuple[Gathered, SeparatedReferences]:
+def _repeat(gathered: TokenProbabilities, targets: Targets, patterns: Patterns) -> tuple[TokenProbabilities, Targets]:
     number = patterns.clips.shape[0]
 
     def again(values: Tensor) -> Tensor:
@@ -113,8 +91,11 @@ def _repeat(gathered: Gathered, counted: CountedReferences, patterns: Patterns) 
     def repeated(references: References) -> References:
         return References(again(references.ids), again(references.lengths))
 
-    words = counted.words
+    words = targets.words
     if words is not None:
         words = Words(repeated(words.references), again(words.starts), again(words.spans), again(words.continued))
-    references = SeparatedReferences(repeated(counted.tokens), counted.eos_id, words, counted.word_start, patterns)
-    return Gathered(*map(again, gathered)), references
+    tokens = repeated(targets.tokens)
+    units = tokens if words is None else words.references
+    limits, columns = again(targets.limits), again(targets.columns)
+    targets = replace(targets, limits=limits, tokens=tokens, units=units, columns=columns, words=words)
+    return TokenProbabilities(*map(again, gathered)), replace(targets, patterns=patterns)

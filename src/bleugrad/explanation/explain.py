@@ -1,20 +1,33 @@
-"""From a model's logits and a reference to the explanation of what the loss sees."""
+"""The explanation of the loss for one sentence, from logits and a reference."""
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from bleugrad.core.arguments import check_eos, check_finite_rows, check_floating, check_int, check_mask
-from bleugrad.core.counted import CountedReferences, count_references
-from bleugrad.core.expected_bleu import expected_bleu
-from bleugrad.core.expected_statistics import ExpectedStatistics, ScoreOptions, expected_statistics
-from bleugrad.core.match_probabilities import Gathered, match_probabilities
-from bleugrad.core.score import ExpectedBLEUResult
+from bleugrad.arguments import check_int
+from bleugrad.backends.torch.sampled_rows import draw_tokens
 from bleugrad.explanation.contributions import contributions, windows_by_start
-from bleugrad.explanation.result import Explanation, NGram, Order, TokenGradient
-from bleugrad.explanation.sampled import PADDING, padded_references, sampled_bleu, sentence_bleu
+from bleugrad.explanation.result import Explanation, NGram, Order, SampledBLEU, TokenGradient, check_cells
 from bleugrad.explanation.texts import ReferenceTexts, used_columns
+from bleugrad.matches.statistics import ExpectedStatistics, row_statistics
+from bleugrad.outputs.rows import Rows, TokenProbabilities, check_floating, raise_broken_row
+from bleugrad.references.sequences import before_eos
+from bleugrad.references.targets import Targets, check_mask, prepare_targets
+from bleugrad.scores.bleu import BLEU
+from bleugrad.scores.bleu_of_ids import bleu
+from bleugrad.scores.expectation import Expectation
+from bleugrad.scores.expected_bleu import expected_bleu
+from bleugrad.scores.results import ExpectedBLEUResult
+
+PADDING = -100
+MOST_CELLS = 2**22
+"""Maximum cells of an explanation; 1,000 x 1,000 x 4 take about 2 minutes and 2 GB."""
+
+SAMPLE_BLOCK = 256
+"""Sampled hypotheses scored at once."""
 
 
 def explain(
@@ -33,27 +46,28 @@ def explain(
     samples: int = 1000,
     seed: int = 0,
 ) -> Explanation:
-    """What the loss sees of one sentence: each number behind :func:`bleugrad.expected_bleu`, n-gram by n-gram.
+    """Explain the loss of one sentence: the numbers behind :func:`bleugrad.expected_bleu`, per n-gram.
 
-    Everything is computed in float64 on the CPU. The n-grams' exact contributions sum to the expected matches of
+    Everything is computed in float64 on the CPU. The exact contributions of the n-grams sum to the expected matches of
     ``expected_bleu(logits[None], [reference])``, and their bounds to those of ``method="bound"``.
 
     Args:
-        logits: (T, V), of one sentence.
+        logits: (T, V), one sentence.
         reference: (R,) token ids, or several references as nested lists or a (K, R) tensor padded with -100.
-        tokens: T labels of the positions; by default the likeliest token of each.
-        vocabulary: V texts, one for each id; by default ids are shown.
-        mask: (T,) bool, True where a position counts; the others are left out.
+        tokens: T labels of the positions; default: the likeliest tokens.
+        vocabulary: V texts, one per id; default: the ids.
+        mask: (T,) bool, True for positions that count; others are removed.
         eos_id: makes the length random, as in :func:`bleugrad.expected_bleu`.
-        word_start: (V,) bool, tokens that open a word; then words are counted.
+        word_start: (V,) bool, tokens that start a word; then words are counted.
         max_order: highest n-gram order N.
         weights: N non-negative numbers that sum to 1, uniform by default.
         smoothing: s, added to matches and totals of every order.
-        method: of the loss whose gradient is shown, "exact" or "bound".
-        samples: hypotheses drawn for the check of E[BLEU], at least 2, or 0 for none.
-        seed: of the samples.
+        method: method of the loss whose gradient is shown, "exact" or "bound".
+        samples: number of sampled hypotheses for the check of E[BLEU], at least 2, or 0 for none.
+        seed: random seed of the samples.
 
-    For P distinct n-grams O(P T N L) time.
+    Time is O(P T N L) for P distinct n-grams. T N L may be at most 4,194,304, for instance 1,000 positions, 1,000
+    reference tokens and 4 orders; longer sentences raise ValueError.
 
     Example:
         >>> import torch, bleugrad
@@ -63,24 +77,29 @@ def explain(
         >>> ngram.text, ngram.clip, ngram.exact, ngram.bound, ngram.above
         (('a',), 2, 1.375, 1.5, True)
     """
-    options = ScoreOptions.checked(method, max_order, weights, smoothing, "sentence")
+    score = Expectation(BLEU(max_order, weights, smoothing), method, "sentence").score
     rows, labels = _counted_rows(logits, mask, _check_labels("tokens", tokens, logits, 0))
-    counted = _count(reference, rows, eos_id, word_start)
-    texts = ReferenceTexts(_check_labels("vocabulary", vocabulary, rows, 1), counted)
-    samples = _check_samples(samples)
+    targets = _targets(reference, rows, eos_id, word_start, max_order)
+    check_cells("the explanation", rows.shape[0], int(targets.tokens.lengths.sum()), max_order, MOST_CELLS)
+    texts = ReferenceTexts(_check_labels("vocabulary", vocabulary, rows, 1), targets)
+    if not 0 <= check_int("samples", samples) < 2**31 or samples == 1:
+        raise ValueError(
+            f"samples is {samples}; expected 0, or 2 or more below 2**31, because one sample has no standard error"
+        )
+    check_int("seed", seed)
 
-    columns = counted.columns()
-    gathered = match_probabilities(rows[None], columns, word_start=counted.word_start)
-    check_finite_rows(gathered.match_probs, None)
-    statistics = expected_statistics(gathered, counted, None, options)
-    exact, exact_gradient = _score(rows, counted, options, "exact")
-    bound, bound_gradient = _score(rows, counted, options, "bound")
+    gathered = Rows(rows[None]).token_probabilities(targets.columns, None, targets.word_start)
+    if (bad := gathered.match_probs[..., 0].isnan()).any():
+        raise_broken_row(bad, "logits")
+    statistics = row_statistics(gathered.match_probs, gathered.opening, targets, "exact")
+    exact, exact_gradient = _score(rows, targets, score, "exact")
+    bound, bound_gradient = _score(rows, targets, score, "bound")
     gradient = exact_gradient if method == "exact" else bound_gradient
 
     probs = rows.softmax(-1)
     best_probs, best = probs.max(-1)
     argmax = tuple(map(texts.token, best.tolist()))
-    ids = counted.tokens.ids.flatten()[used_columns(counted.tokens)]
+    ids = targets.tokens.ids.flatten()[used_columns(targets.tokens)]
     return Explanation(
         positions=argmax if labels is None else labels,
         argmax=argmax,
@@ -89,8 +108,8 @@ def explain(
         units=texts.units(),
         match_probs=probs[:, ids],
         eos_probs=None if eos_id is None else probs[:, eos_id],
-        reach=_reach(statistics, rows.shape[0]),
-        orders=_orders(gathered, statistics, texts, options, exact, bound),
+        reach=_reach(statistics, rows),
+        orders=_orders(gathered, statistics, texts, exact, bound),
         gradient=TokenGradient(
             reference=gradient[:, ids],
             argmax=gradient.gather(1, best[:, None]).squeeze(1),
@@ -100,16 +119,16 @@ def explain(
         value=exact.value.item(),
         bound_value=bound.value.item(),
         lower=None if exact.lower is None else exact.lower.item(),
-        upper=exact.upper.item(),
-        sampled=sampled_bleu(probs, counted, options, samples, seed) if samples else None,
-        argmax_bleu=sentence_bleu(best[None], counted, options).item(),
+        upper=1.0 if exact.upper is None else exact.upper.item(),
+        sampled=_sampled_bleu(probs, targets, score, samples, seed) if samples else None,
+        argmax_bleu=_sentence_bleu(best[None], targets, score).item(),
         brevity_penalty=exact.brevity_penalty.item(),
         expected_length=exact.hypothesis_lengths.item(),
         reference_length=exact.reference_lengths.item(),
-        smoothing=options.smoothing,
-        weights=options.weights,
+        smoothing=score.smoothing,
+        weights=score.weights,
         method=method,
-        in_words=counted.words is not None,
+        in_words=targets.words is not None,
     )
 
 
@@ -119,8 +138,8 @@ def _counted_rows(
     """The logits of the positions that count, and their labels."""
     rows = check_floating("logits", logits, "(T, V)", 2).detach().to("cpu", torch.float64)
     if mask is not None:
-        check_mask(mask[None] if isinstance(mask, Tensor) else mask, 1, rows.shape[0])
-        rows = rows[mask.cpu()]
+        mask = check_mask(mask[None] if isinstance(mask, Tensor) else mask, 1, rows.shape[0], rows.device)[0]
+        rows = rows[mask]
         if labels is not None:
             labels = tuple(label for label, counts in zip(labels, mask.tolist(), strict=True) if counts)
     if rows.numel() == 0:
@@ -128,104 +147,113 @@ def _counted_rows(
     return rows, labels
 
 
-def _count(
+def _targets(
     reference: Sequence[int] | Sequence[Sequence[int]] | Tensor,
     rows: Tensor,
     eos_id: int | None,
     word_start: Tensor | None,
-) -> CountedReferences:
-    vocabulary = rows.shape[1]
+    max_order: int,
+) -> Targets:
     references = reference[None] if isinstance(reference, Tensor) else [reference]
-    counted = count_references(
-        references,  # type: ignore[arg-type]  # checked there, whatever the nesting
-        word_start,
-        batch=1,
-        of="logits",
-        device=rows.device,
-        vocabulary=vocabulary,
-        eos_id=check_eos(eos_id, vocabulary),
+    targets = prepare_targets(
+        (1, *rows.shape),
+        rows.device,
+        None,
+        references,  # type: ignore[arg-type]  # prepare_targets checks the nesting
+        None,
+        eos_id=eos_id,
         ignore_index=PADDING,
+        word_start=word_start,
+        max_order=max_order,
         name="reference",
     )
-    if not counted.tokens.lengths.any():
+    if not targets.tokens.lengths.any():
         raise ValueError("reference is empty; expected at least one token before EOS")
-    return counted
+    return targets
 
 
-def _score(
-    rows: Tensor, counted: CountedReferences, options: ScoreOptions, method: str
-) -> tuple[ExpectedBLEUResult, Tensor]:
+def _options(targets: Targets, score: BLEU) -> dict[str, Any]:
+    """The options that the public functions share, with the padded references (1, K, R)."""
+    ids, lengths = targets.tokens.ids, targets.tokens.lengths
+    return {
+        "references": torch.where(torch.arange(ids.shape[2]) < lengths[..., None], ids, PADDING),
+        "max_order": score.max_order,
+        "weights": score.weights,
+        "smoothing": score.smoothing,
+        "level": "sentence",
+        "ignore_index": PADDING,
+        "word_start": targets.word_start,
+    }
+
+
+def _score(rows: Tensor, targets: Targets, score: BLEU, method: str) -> tuple[ExpectedBLEUResult, Tensor]:
     """The result of a method, and the gradient (T, V) of 1 - value."""
     leaf = rows.clone().requires_grad_()
     with torch.enable_grad():
-        result = expected_bleu(
-            leaf[None],
-            padded_references(counted),
-            method=method,
-            eos_id=counted.eos_id,
-            word_start=counted.word_start,
-            max_order=options.max_order,
-            weights=options.weights,
-            smoothing=options.smoothing,
-            level="sentence",
-            ignore_index=PADDING,
-        )
+        result = expected_bleu(leaf[None], method=method, eos_id=targets.eos_id, **_options(targets, score))
         (gradient,) = torch.autograd.grad(1 - result.value.sum(), leaf)
     return result, gradient
 
 
-def _reach(statistics: ExpectedStatistics, steps: int) -> Tensor:
-    reach = torch.ones(steps, dtype=torch.float64)
-    ending = statistics.windows.ending
-    if ending is not None:
+def _sentence_bleu(tokens: Tensor, targets: Targets, score: BLEU) -> Tensor:
+    """BLEU of hypotheses (S, T), cut before EOS, against the references of one sentence: (S,)."""
+    kept = before_eos(tokens, torch.ones_like(tokens, dtype=torch.bool), targets.eos_id)
+    options = _options(targets, score)
+    options["references"] = options["references"].expand(tokens.shape[0], -1, -1)
+    return bleu(torch.where(kept, tokens, PADDING), **options).value
+
+
+def _sampled_bleu(probs: Tensor, targets: Targets, score: BLEU, samples: int, seed: int) -> SampledBLEU:
+    """Mean BLEU of ``samples`` hypotheses drawn from the rows ``probs`` (T, V), an unbiased estimate of E[BLEU]."""
+    uniform = torch.rand(probs.shape[0], samples, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    tokens = draw_tokens(probs[None], uniform[None])[0].t()
+    values = torch.cat([_sentence_bleu(part, targets, score) for part in tokens.split(SAMPLE_BLOCK)])
+    return SampledBLEU(values.mean().item(), values.std().item() / math.sqrt(samples), samples)
+
+
+def _reach(statistics: ExpectedStatistics, rows: Tensor) -> Tensor:
+    reach = rows.new_ones(rows.shape[0])
+    assert statistics.windows is not None
+    if (ending := statistics.windows.ending) is not None:
         reach[1:] = ending.survival[:-1, 0]
     return reach
 
 
 def _orders(
-    gathered: Gathered,
+    gathered: TokenProbabilities,
     statistics: ExpectedStatistics,
     texts: ReferenceTexts,
-    options: ScoreOptions,
     exact: ExpectedBLEUResult,
     bound: ExpectedBLEUResult,
 ) -> tuple[Order, ...]:
-    counted = texts.counted
-    windows = windows_by_start(statistics.windows, counted.units, statistics.patterns)
-    parts = contributions(gathered, counted, options)
+    targets = texts.targets
+    assert statistics.windows is not None
+    windows = windows_by_start(statistics.windows, targets.units)
+    parts, max_order = contributions(gathered, targets), statistics.matches.shape[1]
     units = [unit for reference in texts.units() for unit in reference]
-    ngrams: list[list[NGram]] = [[] for _ in range(options.max_order)]
-    occurrences = [texts.occurrences(order) for order in range(1, options.max_order + 1)]
-    for number, (index, column, clip) in enumerate(
-        zip(parts.order_index.tolist(), parts.column.tolist(), parts.clips.tolist(), strict=True)
-    ):
-        places = occurrences[index][column]
-        ngrams[index].append(
-            NGram(
-                text=tuple(units[places[0] : places[0] + index + 1]),
-                columns=tuple(places),
-                clip=clip,
-                exact=parts.completed[:, number].sum().item(),
-                bound=parts.bound[number].item(),
-                completed=tuple(parts.completed[:, number].tolist()),
-            )
-        )
+    ngrams: list[list[NGram]] = [[] for _ in range(max_order)]
+    occurrences = [texts.occurrences(order) for order in range(1, max_order + 1)]
+    for index, column, clip, completed, upper in zip(*parts, strict=True):
+        places = occurrences[index][int(column)]
+        text = tuple(units[places[0] : places[0] + int(index) + 1])
+        exact_matches, completed_matches = completed.sum().item(), tuple(completed.tolist())
+        ngrams[index].append(NGram(text, tuple(places), int(clip), exact_matches, upper.item(), completed_matches))
     return tuple(
         Order(
             number=index + 1,
-            windows=windows[index][:, used_columns(counted.units)],
+            windows=windows[index][:, used_columns(targets.units)],
             ngrams=tuple(ngrams[index]),
             exact=exact.matches[0, index].item(),
             bound=bound.matches[0, index].item(),
             total=exact.totals[0, index].item(),
             precision=exact.precisions[0, index].item(),
         )
-        for index in range(options.max_order)
+        for index in range(max_order)
     )
 
 
 def _check_labels(name: str, labels: Sequence[str] | None, logits: Tensor, axis: int) -> tuple[str, ...] | None:
-    """Return one text for each entry of an axis of the logits, or None."""
+    """The checked labels, one per entry of an axis of the logits, or None."""
     if labels is None:
         return None
     if isinstance(labels, str) or not isinstance(labels, Sequence):
@@ -237,10 +265,3 @@ def _check_labels(name: str, labels: Sequence[str] | None, logits: Tensor, axis:
         if not isinstance(label, str):
             raise TypeError(f"{name}[{index}] is a {type(label).__name__}; expected a text")
     return tuple(labels)
-
-
-def _check_samples(samples: object) -> int:
-    number = check_int("samples", samples)
-    if number < 0 or number == 1:
-        raise ValueError(f"samples is {number}; expected 0, or 2 or more, since one has no standard error")
-    return number

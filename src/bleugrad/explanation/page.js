@@ -207,9 +207,9 @@
     heading.textContent = byToken ? "Match probabilities G" : `Windows of ${n} ${unit}${n > 1 ? "s" : ""}`;
     explained.textContent = byToken
       ? "Rows: positions of the hypothesis, named by their likeliest token. Columns: reference tokens. A cell is the "
-        + "probability, in percent, of that token at that position. It is all that the loss needs of the model."
-      : `A cell is the probability, in percent, that the ${n === 1 ? unit : `${n}-gram`} above it stands in the `
-        + `hypothesis from that position on${at.eos ? ", if the hypothesis gets there" : ""}.`;
+        + "probability, in percent, of that token at that position. The loss needs nothing else from the model."
+      : `A cell is the probability, in percent, that the ${n === 1 ? unit : `${n}-gram`} of its column starts at `
+        + `that position${at.eos ? ", if the hypothesis reaches it" : ""}.`;
     heatMap(probabilities, {label: heading.textContent, columns, cell});
   }
 
@@ -264,8 +264,8 @@
         : `${bleu(at.lower)} to ${bleu(at.upper)}`),
       ...(at.sampled ? [tile("E[BLEU], sampled", "dot", bleu(at.sampled[0]),
         `± ${bleu(at.sampled[1])} standard error, ${at.sampled[2]} samples`)] : []),
-      tile("BLEU of exact matches", "", bleu(at.value), data.method === "exact" ? "what is trained on" : ""),
-      tile("BLEU of the paper's bound", "bar", bleu(at.boundValue), data.method === "bound" ? "what is trained on" : ""),
+      tile("BLEU of exact matches", "", bleu(at.value), data.method === "exact" ? "training objective" : ""),
+      tile("BLEU of the paper's bound", "bar", bleu(at.boundValue), data.method === "bound" ? "training objective" : ""),
       tile("BLEU of the argmax", "diamond", bleu(at.argmaxBleu)),
       tile(`${several ? "Expected length" : "Length"}, ${unit}s`, "", at.length.toFixed(2),
         `reference ${at.referenceLength.toFixed(2)}`),
@@ -290,7 +290,7 @@
       go(Math.round(last * (event.clientX - box.left) / box.width));
     });
     course.replaceChildren(chart, make("p", {class: "quiet"}, "E[BLEU] from 0 to 100 over the checkpoints: band "
-      + `certified, line ${all[0].sampled ? "sampled" : "of exact matches"}, dashed the argmax. Click to go there.`));
+      + `= certified interval, line = ${all[0].sampled ? "sampled" : "exact matches"}, dashed = argmax. Click to select a checkpoint.`));
   }
 
   // ---- n-grams ----
@@ -303,7 +303,7 @@
       make("td", {class: "number"}, number(at.precision)),
       make("td", {class: "above"}, at.bound > at.exact + 1e-12 ? "▲ above" : "")));
     orders.replaceChildren(make("table", {class: "orders"}, make("thead", {}, make("tr", {},
-      ...["order", "matches", "bound", "of", "precision", ""].map((text) => make("th", {scope: "col"}, text)))),
+      ...["order", "exact matches", "bound", "total", "precision", ""].map((text) => make("th", {scope: "col"}, text)))),
     make("tbody", {}, ...rows)));
   }
 
@@ -321,9 +321,9 @@
         make("td", {class: `number${above ? " above" : ""}`}, `${above ? "▲ +" : ""}${number(bound - exact)}`),
         make("td", {class: "bars"}, meter(exact), meter(bound)));
       return tipped(row, () => ({title: ngram.text, lines: [
-        ["times it can count", String(ngram.clip)], ["expected matches, exact", number(exact)],
-        ["the bound", number(bound)], ["bound less exact", number(bound - exact)],
-        [`most are completed at ${place(at.peaks[index])}`, number(at.peakValues[index])]]}));
+        ["maximum matches", String(ngram.clip)], ["expected matches, exact", number(exact)],
+        ["the bound", number(bound)], ["bound − exact", number(bound - exact)],
+        [`largest part, completed at ${place(at.peaks[index])}`, number(at.peakValues[index])]]}));
     });
     const above = at.above.filter(Boolean).length;
     const empty = make("tr", {}, make("td", {colspan: 5, class: "quiet"}, `The references have no ${n}-gram.`));
@@ -331,14 +331,14 @@
       make("thead", {}, make("tr", {}, ...[`${n}-gram`, "exact", "bound", "bound − exact", ""].map((text, index) =>
         make("th", {scope: "col", class: index === 4 ? "bars" : ""}, text)))),
       make("tbody", {}, ...(rows.length ? rows : [empty])),
-      make("tfoot", {}, make("tr", {}, make("th", {scope: "row"}, `sum, of ${at.total.toFixed(2)}`),
+      make("tfoot", {}, make("tr", {}, make("th", {scope: "row"}, `sum (total ${at.total.toFixed(2)})`),
         make("td", {class: "number"}, number(at.exact)), make("td", {class: "number"}, number(at.bound)),
         make("td", {class: "number"}, number(at.bound - at.exact)), make("td", {class: "bars"})))));
     roving(ngrams, rows.map((row) => [row]));
-    counted.textContent = `${n}-grams of the reference: the expected matches of each, exact and as the paper bounds `
-      + `them. ${above === 0 ? "The bound is nowhere above the exact value."
-        : `▲ It lies above the exact value for ${above} of ${rows.length}, where it bounds nothing: it is a bound only `
-        + `of ${data.words ? "tokens" : "n-grams"} that occur once and do not overlap themselves.`}`;
+    counted.textContent = `Expected matches of each ${n}-gram of the reference: the exact value and the paper's bound. `
+      + `${above === 0 ? "The bound never exceeds the exact value."
+        : `▲ The bound exceeds the exact value for ${above} of ${rows.length} ${n}-grams. It is a lower bound only for `
+        + `${data.words ? "tokens" : "n-grams"} that occur once and do not overlap themselves.`}`;
   }
 
   // ---- the page ----
@@ -397,7 +397,7 @@
 
   const legend = make("p", {class: "legend"}, ...[.05, .25, .5, .75, 1].map((value) =>
     make("span", {}, swatch((value ** .6).toFixed(3)), ` ${100 * value} %`)),
-  make("span", {}, "point at a cell, or move with the arrow keys, for its numbers"));
+  make("span", {}, "point at a cell or use the arrow keys to see its numbers"));
   const pushes = make("p", {class: "legend"}, make("span", {}, swatch(.8, "raise"), " ↑ descent raises the logit"),
     make("span", {}, swatch(.8, "lower"), " ↓ descent lowers it"), strongest);
 

@@ -1,7 +1,7 @@
-"""The explanation as an interactive page that stands alone: numbers as JSON, drawn by the script beside this file.
+"""The explanation as a self-contained interactive page: numbers as JSON, drawn by ``page.js``.
 
-Texts reach the page as JSON in which no character can end the script element, and the script only ever sets text, never
-markup. The page's policy names the one script and the two styles by their hashes and allows nothing from outside.
+Texts are JSON in which no character can end the script element, and the script sets text, never markup. The content
+security policy allows the script and the style by their hashes and nothing else.
 """
 
 import base64
@@ -15,28 +15,31 @@ from typing import Any
 
 from torch import Tensor
 
-from bleugrad.explanation.result import Explanation, NGram, Order
+from bleugrad.explanation.result import MOST_PAGE_CELLS, Explanation, Order, check_cells
 from bleugrad.reports.page import STYLE
-
-DIGITS = 9  # significant ones, enough for what is shown
 
 
 def explanation_page(
     explanations: Sequence[Explanation], names: Sequence[str] | None = None, *, title: str = "What the loss sees"
 ) -> str:
-    """A page of one explanation, or of several checkpoints of a training with a slider to step through them.
+    """A page of one explanation, or of several checkpoints with a slider.
 
     Args:
-        explanations: of the same reference with the same options, in the order of the training.
-        names: of the checkpoints; their numbers by default.
+        explanations: explanations of the same reference with the same options, in training order.
+        names: names of the checkpoints; default: their numbers.
         title: plain text.
+
+    Positions x reference tokens x orders x checkpoints may be at most 524,288, for instance 360 x 360 x 4 x 1.
     """
     if not explanations:
         raise ValueError("explanations is empty; expected at least one")
     labels = [str(number) for number in range(1, len(explanations) + 1)] if names is None else list(names)
     if len(labels) != len(explanations):
-        raise ValueError(f"names has {len(labels)} entries; expected {len(explanations)}, one for each explanation")
+        raise ValueError(f"names has {len(labels)} entries; expected {len(explanations)}, one per explanation")
     _check_same(explanations)
+    first = explanations[0]
+    tokens, positions = sum(map(len, first.references)), max(len(seen.positions) for seen in explanations)
+    check_cells("the page", positions, tokens, len(first.orders), MOST_PAGE_CELLS, len(explanations))
     style, script = STYLE + _asset("page.css"), _asset("page.js")
     fallback = explanations[-1].text(100, ngrams=10**6)
     policy = (
@@ -48,7 +51,7 @@ def explanation_page(
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n<main>\n<h1>{escape(title)}</h1>\n"
-        f'<div id="page"></div>\n<noscript><p>The last checkpoint as text; the page needs scripts for more.</p>\n'
+        f'<div id="page"></div>\n<noscript><p>The last checkpoint as text. The interactive page needs JavaScript.</p>\n'
         f"<pre>{escape(fallback)}</pre></noscript>\n</main>\n"
         f'<div id="tip" role="tooltip" hidden></div>\n'
         f'<script type="application/json" id="data">{safe_json(_record(explanations, labels))}</script>\n'
@@ -57,7 +60,7 @@ def explanation_page(
 
 
 def safe_json(value: Any) -> str:
-    r"""JSON that can stand inside a script element whatever texts it holds.
+    r"""JSON that is safe inside a script element.
 
     Example:
         >>> safe_json(["</script>"])
@@ -71,11 +74,9 @@ def _check_same(explanations: Sequence[Explanation]) -> None:
     first = explanations[0]
     for index, other in enumerate(explanations):
         for name in ("references", "units", "weights", "smoothing", "method", "in_words"):
-            if getattr(other, name) != getattr(first, name):
-                raise ValueError(
-                    f"explanations[{index}] has {name} {getattr(other, name)!r}; expected {getattr(first, name)!r}, "
-                    "as the first"
-                )
+            found, wanted = getattr(other, name), getattr(first, name)
+            if found != wanted:
+                raise ValueError(f"explanations[{index}] has {name} {found!r}; expected {wanted!r}, as in the first")
 
 
 def _record(explanations: Sequence[Explanation], names: Sequence[str]) -> dict[str, Any]:
@@ -87,15 +88,14 @@ def _record(explanations: Sequence[Explanation], names: Sequence[str]) -> dict[s
         "smoothing": first.smoothing,
         "method": first.method,
         "weights": first.weights,
-        "ngrams": [[_ngram_record(ngram) for ngram in order.ngrams] for order in first.orders],
+        "ngrams": [
+            [{"text": " ".join(ngram.text), "columns": ngram.columns, "clip": ngram.clip} for ngram in order.ngrams]
+            for order in first.orders
+        ],
         "checkpoints": [
             {"name": name, **_checkpoint_record(seen)} for name, seen in zip(names, explanations, strict=True)
         ],
     }
-
-
-def _ngram_record(ngram: NGram) -> dict[str, Any]:
-    return {"text": " ".join(ngram.text), "columns": ngram.columns, "clip": ngram.clip}
 
 
 def _checkpoint_record(seen: Explanation) -> dict[str, Any]:
@@ -105,13 +105,13 @@ def _checkpoint_record(seen: Explanation) -> dict[str, Any]:
         "argmax": seen.argmax,
         "argmaxProbs": _numbers(seen.argmax_probs),
         "probs": _numbers(seen.match_probs),
-        "eos": None if seen.eos_probs is None else _numbers(seen.eos_probs),
+        "eos": _numbers(seen.eos_probs),
         "reach": _numbers(seen.reach),
         "orders": [_order_record(order) for order in seen.orders],
         "gradient": {
             "reference": _numbers(gradient.reference),
             "argmax": _numbers(gradient.argmax),
-            "eos": None if gradient.eos is None else _numbers(gradient.eos),
+            "eos": _numbers(gradient.eos),
             "norm": _numbers(gradient.norm),
         },
         "value": seen.value,
@@ -134,25 +134,19 @@ def _order_record(order: Order) -> dict[str, Any]:
         "total": order.total,
         "precision": order.precision,
         "windows": _numbers(order.windows),
-        "exacts": [_shortened(ngram.exact) for ngram in order.ngrams],
-        "bounds": [_shortened(ngram.bound) for ngram in order.ngrams],
+        "exacts": _numbers([ngram.exact for ngram in order.ngrams]),
+        "bounds": _numbers([ngram.bound for ngram in order.ngrams]),
         "above": [ngram.above for ngram in order.ngrams],
         "peaks": peaks,
-        "peakValues": [_shortened(ngram.completed[peak]) for ngram, peak in zip(order.ngrams, peaks, strict=True)],
+        "peakValues": _numbers([max(ngram.completed) for ngram in order.ngrams]),
     }
 
 
-def _numbers(values: Tensor) -> Any:
-    """A tensor as nested lists, NaN as null."""
-    return _nested(values.tolist())
-
-
-def _nested(values: Any) -> Any:
-    return [_nested(value) for value in values] if isinstance(values, list) else _shortened(values)
-
-
-def _shortened(value: float) -> float | None:
-    return None if math.isnan(value) else float(f"{value:.{DIGITS}g}")
+def _numbers(values: Tensor | list[Any] | float | None) -> Any:
+    """Numbers with 9 significant digits, tensors as nested lists, NaN and None as null."""
+    if isinstance(values, Tensor | list):
+        return [_numbers(value) for value in (values.tolist() if isinstance(values, Tensor) else values)]
+    return None if values is None or math.isnan(values) else float(f"{values:.9g}")
 
 
 def _asset(name: str) -> str:

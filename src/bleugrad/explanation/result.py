@@ -1,4 +1,4 @@
-"""The explanation of one sentence: every number that is shown, as plain values and small tensors."""
+"""The explanation of one sentence, as plain values and small tensors, and its size limits."""
 
 from dataclasses import dataclass
 from html import escape
@@ -6,7 +6,20 @@ from html import escape
 from torch import Tensor
 
 ABOVE = 1e-12
-"""How far, in float64, a bound has to lie above the exact value to be more than rounding."""
+"""Tolerance for rounding when a bound is compared with the exact value, in float64."""
+
+MOST_PAGE_CELLS = 2**19
+"""Maximum cells of a page over all checkpoints, about 12 MB."""
+
+
+def check_cells(what: str, positions: int, tokens: int, orders: int, most: int, times: int = 1) -> None:
+    """Raise if ``times`` explanations have more than ``most`` cells: positions x reference tokens x orders."""
+    if (cells := positions * tokens * orders * times) > most:
+        raise ValueError(
+            f"{what} has {positions} positions x {tokens} reference tokens x {orders} orders x {times} checkpoints = "
+            f"{cells} cells; expected at most {most}: use a part of the sentence, a lower max_order or fewer "
+            "checkpoints"
+        )
 
 
 @dataclass(frozen=True)
@@ -14,11 +27,11 @@ class NGram:
     """A distinct n-gram of the references.
 
     Attributes:
-        text: its units, tokens or words.
-        columns: where it starts among the units of the references.
-        clip: c_g, how often its matches count.
-        exact: E[min(count, c_g)], its part of the order's expected matches.
-        bound: the paper's bound of that, its part of LB_n.
+        text: its units (tokens or words).
+        columns: start indices among the units of the references.
+        clip: c_g, maximum number of matches.
+        exact: E[min(count, c_g)], its contribution to E[O_n].
+        bound: the paper's bound, its contribution to LB_n.
         completed: (T,), expected new matches completed at each position; they sum to ``exact``.
     """
 
@@ -31,7 +44,7 @@ class NGram:
 
     @property
     def above(self) -> bool:
-        """Whether the "bound" lies above the exact value, so that it bounds nothing."""
+        """Whether the paper's bound exceeds the exact value, so that it is not a bound."""
         return self.bound > self.exact + ABOVE
 
 
@@ -41,12 +54,12 @@ class Order:
 
     Attributes:
         number: n.
-        windows: (T, U), probability that the units from unit j on stand from position t on, given that the hypothesis
-            reaches t; NaN where they run over the end of the hypothesis or of their reference.
+        windows: (T, U), probability that the n units from unit j occur from position t, given that the hypothesis
+            reaches t; NaN if they do not fit into the hypothesis or the reference.
         ngrams: the distinct n-grams, in the order of the references.
         exact: E[O_n], exact.
         bound: the paper's LB_n.
-        total: E[M_n], n-grams of the hypothesis.
+        total: E[M_n], expected number of n-grams of the hypothesis.
         precision: (E[O_n] + s) / (E[M_n] + s).
     """
 
@@ -60,7 +73,7 @@ class Order:
 
     @property
     def above(self) -> bool:
-        """Whether the "bound" of the order lies above the exact value."""
+        """Whether the paper's bound of the order exceeds the exact value."""
         return self.bound > self.exact + ABOVE
 
 
@@ -68,12 +81,12 @@ class Order:
 class TokenGradient:
     """Gradient of the loss, 1 - BLEU of the expected statistics, with respect to the logits.
 
-    A negative number is a logit that a step of descent raises.
+    Gradient descent raises a logit with a negative gradient.
 
     Attributes:
         reference: (T, L), at the tokens of the references.
         argmax: (T,), at the likeliest token of each position.
-        eos: (T,), at the EOS token; None where the length is fixed.
+        eos: (T,), at the EOS token; None if the length is fixed.
         norm: (T,), Euclidean norm over the whole vocabulary.
     """
 
@@ -87,7 +100,7 @@ class TokenGradient:
 class SampledBLEU:
     """Mean BLEU of sampled hypotheses with its standard error, an estimate of the true E[BLEU].
 
-    A mean with a standard error of 0 says that all samples scored the same, not that nothing else can be drawn.
+    A standard error of 0 only means that all drawn samples have the same score.
     """
 
     mean: float
@@ -97,9 +110,9 @@ class SampledBLEU:
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """What the loss sees of one sentence; made by :func:`bleugrad.explain`. BLEU lies in 0..1.
+    """The explanation of one sentence, made by :func:`bleugrad.explain`. BLEU lies in 0..1.
 
-    T positions, L tokens and U units of all references; units are tokens, or words where words are counted.
+    T positions; L tokens and U units of all references. Units are tokens, or words if words are counted.
 
     Attributes:
         positions: (T,) labels of the hypothesis' positions.
@@ -108,22 +121,22 @@ class Explanation:
         references: the tokens of each reference.
         units: the units of each reference.
         match_probs: (T, L), G[t, j], probability of reference token j at position t.
-        eos_probs: (T,), probability that the hypothesis ends at t; None where the length is fixed.
-        reach: (T,), probability that it has not ended before t, 1 where the length is fixed.
+        eos_probs: (T,), probability of EOS at t; None if the length is fixed.
+        reach: (T,), probability that the hypothesis has not ended before t; 1 if the length is fixed.
         orders: expected matches of orders 1 to N.
-        gradient: of the loss with respect to the logits.
-        value: BLEU of the exact expected statistics, the surrogate that is trained on.
-        bound_value: the same with the paper's bound in the place of the exact matches.
-        lower: certified lower bound of the true E[BLEU]; None where none is known.
+        gradient: gradient of the loss with respect to the logits.
+        value: BLEU of the exact expected statistics, the training objective.
+        bound_value: the same with the paper's bound instead of the exact matches.
+        lower: certified lower bound of the true E[BLEU]; None if unknown.
         upper: certified upper bound of the true E[BLEU].
-        sampled: the sampled check; None if no samples were asked for.
+        sampled: the sampled check; None without samples.
         argmax_bleu: BLEU of the row-wise argmax.
         brevity_penalty: E[BP], exact.
         expected_length: E[length] in units, exact.
-        reference_length: in units, of the reference closest in length (its expectation where that is random).
+        reference_length: (expected) length of the closest reference in units.
         smoothing: s.
-        weights: of the orders.
-        method: of the loss whose gradient this is, "exact" or "bound".
+        weights: weights of the orders.
+        method: method of the loss whose gradient this is, "exact" or "bound".
         in_words: whether words are counted.
     """
 
@@ -156,15 +169,15 @@ class Explanation:
 
         Args:
             width: columns of the terminal.
-            ngrams: how many n-grams of an order are listed at most.
-            ascii_only: shade with characters that every terminal has.
+            ngrams: maximum n-grams listed per order.
+            ascii_only: use ASCII characters only.
         """
         from bleugrad.explanation.text import render_text
 
         return render_text(self, width, ngrams=ngrams, ascii_only=ascii_only)
 
     def html(self, title: str = "What the loss sees") -> str:
-        """An interactive page that stands alone."""
+        """A self-contained interactive page."""
         from bleugrad.explanation.page import explanation_page
 
         return explanation_page([self], title=title)
@@ -179,10 +192,14 @@ class Explanation:
             f"{'words' if self.in_words else 'tokens'}, E[BLEU] in [{low}, {self.upper:.4f}])"
         )
 
-    def _repr_html_(self) -> str:
-        """For notebooks: the page in a frame of its own, so that neither sees the other's style or script."""
+    def _repr_html_(self) -> str | None:
+        """The page in a sandboxed frame, for notebooks; None (they show the text) if the sentence is too long."""
         height = min(1000, 640 + 28 * len(self.positions))
+        try:
+            page = escape(self.html())
+        except ValueError:
+            return None
         return (
             f'<iframe sandbox="allow-scripts" style="width:100%;height:{height}px;border:0" '
-            f'title="What the loss sees" srcdoc="{escape(self.html())}"></iframe>'
+            f'title="What the loss sees" srcdoc="{page}"></iframe>'
         )

@@ -11,8 +11,8 @@ from bleugrad.data.batches import BatchPlan
 from bleugrad.data.corpus import Split
 from bleugrad.data.encoding import encode_split
 from bleugrad.data.preparation import prepare
-from bleugrad.data.vocabulary import EOS
 from bleugrad.errors import UsageError
+from bleugrad.special_ids import EOS
 from bleugrad.training.checkpoints import BEST, FOLDER, LAST, Checkpoint, put_weights, read_checkpoint
 from bleugrad.training.config import ObjectiveConfig
 from bleugrad.training.system import TranslationSystem, load
@@ -20,19 +20,10 @@ from bleugrad.training.system import TranslationSystem, load
 
 @dataclass(frozen=True)
 class RunLogits:
-    """What a checkpoint says of a sentence, fed the reference.
+    """Teacher-forced logits (T, V) of a sentence from one checkpoint, with the references' ids, ended by EOS.
 
-    As in training, the decoder has a position for each token of the first reference and one for the end of sentence,
-    which counts as a token.
-
-    Attributes:
-        name: of the checkpoint.
-        logits: (T, V).
-        references: ids, ended by EOS.
-        source: the source sentence.
-        vocabulary: V target tokens.
-        word_start: (V,) bool where the run counts words of several tokens, else None.
-        objective: what the run minimised.
+    As in training, the decoder has one position per token of the first reference and one for EOS, which counts as a
+    token. ``word_start`` (V,) is None unless the run counts words of several tokens.
     """
 
     name: str
@@ -44,10 +35,7 @@ class RunLogits:
     objective: ObjectiveConfig
 
     def options(self) -> dict[str, Any]:
-        """The arguments of :func:`bleugrad.explain` that count as the run did.
-
-        The gradient is that of the exact matches unless the run was trained on the bound.
-        """
+        """The arguments of :func:`bleugrad.explain` with the settings of the run."""
         return {
             "vocabulary": self.vocabulary,
             "word_start": self.word_start,
@@ -58,13 +46,7 @@ class RunLogits:
 
 
 def logits_of_run(run: Path, sentence: int, split: str = "test") -> list[RunLogits]:
-    """The logits of a sentence from each checkpoint of a run: the best, and the last where it is another.
-
-    Args:
-        run: a directory of ``bleugrad train`` or ``bleugrad tune``.
-        sentence: its number in the split, from 1.
-        split: of the run's corpus.
-    """
+    """The logits of a split's sentence, from 1, of the best and, if it differs, the last checkpoint of a run."""
     system = load(run, device="cpu")
     pairs = prepare(system.config.data).split(split)
     if not 1 <= sentence <= len(pairs):
@@ -74,13 +56,11 @@ def logits_of_run(run: Path, sentence: int, split: str = "test") -> list[RunLogi
 
 
 def _checkpoints(run: Path) -> list[tuple[Path, Checkpoint]]:
-    """The checkpoints in the order of the training; the last only where it is not the best."""
-    found = [(run / FOLDER / BEST, read_checkpoint(run / FOLDER / BEST))]
-    if (run / FOLDER / LAST).exists():
-        last = read_checkpoint(run / FOLDER / LAST)
-        if _step(last) != _step(found[0][1]):
-            found.append((run / FOLDER / LAST, last))
-    return sorted(found, key=lambda pair: _step(pair[1]))
+    """The best and, if it differs, the last checkpoint, in training order."""
+    best, last = run / FOLDER / BEST, run / FOLDER / LAST
+    found = [(path, read_checkpoint(path)) for path in (last, best) if path == best or path.exists()]
+    by_step = {_step(checkpoint): (path, checkpoint) for path, checkpoint in found}  # of the same step: the best
+    return [by_step[step] for step in sorted(by_step)]
 
 
 def _step(checkpoint: Checkpoint) -> int:

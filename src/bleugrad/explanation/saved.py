@@ -1,34 +1,29 @@
-"""Saved logits and vocabularies: files in, tensors and texts out, mistakes in words."""
+"""Reads saved logits and vocabularies."""
 
 import json
 import pickle
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from bleugrad.errors import FailureError, UsageError
-
-LOGITS = "logits"
+from bleugrad.extras import require_extra
 
 
 def read_logits(path: Path, name: str | None = None) -> list[Tensor]:
-    """The logits (T, V) of each checkpoint in a file: one, or C of a (C, T, V) tensor. Nothing in it is executed.
+    """The logits (T, V) of each checkpoint in a file: one, or C of a (C, T, V) tensor. No code in it is executed.
 
     Args:
         path: .safetensors, .npy, .npz, .pt or .pth.
-        name: of the tensor in a file of several; by default the only one, or "logits".
+        name: name of the tensor; default: the only one, or "logits".
     """
-    readers = {
-        ".safetensors": _read_safetensors,
-        ".npy": _read_numpy,
-        ".npz": _read_numpy,
-        ".pt": _read_torch,
-        ".pth": _read_torch,
-    }
+    readers: dict[str, Callable[[Path], Tensor | Mapping[str, Any]]] = {".safetensors": _read_safetensors}
+    readers |= {".npy": _read_numpy, ".npz": _read_numpy, ".pt": _read_torch, ".pth": _read_torch}
     if path.suffix not in readers:
         raise UsageError(f"{path} ends in {path.suffix!r}; expected one of {', '.join(readers)}, or a run's directory")
     if not path.is_file():
@@ -43,7 +38,7 @@ def read_logits(path: Path, name: str | None = None) -> list[Tensor]:
 
 
 def read_vocabulary_list(path: Path) -> list[str]:
-    """Tokens by id: a text file with one a line, a JSON list, a JSON object of tokens to ids, or one with "tokens"."""
+    """Tokens by id: a text file with one per line, a JSON list, or a JSON object of tokens to ids or with "tokens"."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -79,7 +74,9 @@ def token_ids(text: str, vocabulary: Sequence[str] | None, what: str = "the refe
     ids = {token: index for index, token in reversed(list(enumerate(vocabulary)))}
     unknown = [word for word in words if word not in ids]
     if unknown:
-        raise UsageError(f"{what} holds {unknown[0]!r}, which is not in the vocabulary; expected its tokens, spaced")
+        raise UsageError(
+            f"{what} holds {unknown[0]!r}, which is not in the vocabulary; expected its tokens, separated by spaces"
+        )
     return [ids[word] for word in words]
 
 
@@ -91,15 +88,15 @@ def _by_id(content: Mapping[str, Any], path: Path) -> list[str]:
 
 
 def _pick(found: Tensor | Mapping[str, Any], path: Path, name: str | None) -> Tensor:
-    """The tensor of this name, or the one there is."""
+    """The tensor of this name, or the only one."""
     if isinstance(found, Tensor):
         if name is not None:
             raise UsageError(f"{path} holds one tensor without a name; leave --name out")
         return found
     tensors = {key: value for key, value in found.items() if isinstance(value, Tensor)}
-    wanted = name if name is not None else LOGITS if LOGITS in tensors else None
-    if wanted is None and len(tensors) == 1:
-        (wanted,) = tensors
+    wanted = name
+    if name is None:
+        wanted = next(iter(tensors)) if len(tensors) == 1 else "logits"
     if wanted not in tensors:
         asked = "several tensors" if name is None else f"no tensor {name!r}"
         names = ", ".join(map(str, tensors)) or "none"
@@ -108,17 +105,14 @@ def _pick(found: Tensor | Mapping[str, Any], path: Path, name: str | None) -> Te
 
 
 def _read_safetensors(path: Path) -> Mapping[str, Tensor]:
-    try:
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
-    except ImportError:
-        raise FailureError(
-            f"reading {path} needs safetensors, which is not installed: pip install safetensors"
-        ) from None
+    require_extra("translation", "safetensors", f"reading {path}")
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
     try:
         return load_file(path)
     except SafetensorError as error:
-        raise FailureError(f"{path} is cut off, damaged, or no safetensors file: {error}") from None
+        raise FailureError(f"{path} is truncated, damaged, or not a safetensors file: {error}") from None
 
 
 def _read_numpy(path: Path) -> Tensor | Mapping[str, Tensor]:
@@ -130,8 +124,8 @@ def _read_numpy(path: Path) -> Tensor | Mapping[str, Tensor]:
             if isinstance(found, np.ndarray):
                 return torch.from_numpy(found)
             return {key: torch.from_numpy(found[key]) for key in found.files}
-    except (ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
-        raise FailureError(f"{path} is cut off, damaged, or holds no plain numbers: {error}") from None
+    except (ValueError, TypeError, EOFError, SyntaxError, TokenError, zipfile.BadZipFile) as error:
+        raise FailureError(f"{path} is truncated, damaged, or holds no plain numbers: {error}") from None
 
 
 def _read_torch(path: Path) -> Tensor | Mapping[str, Any]:
@@ -139,7 +133,7 @@ def _read_torch(path: Path) -> Tensor | Mapping[str, Any]:
         found = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, EOFError, RuntimeError, zipfile.BadZipFile):
         raise FailureError(
-            f"{path} is cut off, damaged, or holds more than tensors; save the logits alone: torch.save(logits, FILE)"
+            f"{path} is truncated, damaged, or holds more than tensors; save the logits alone: torch.save(logits, FILE)"
         ) from None
     if not isinstance(found, Tensor | Mapping):
         raise UsageError(f"{path} holds a {type(found).__name__}; expected a tensor, or a dict of tensors")

@@ -1,7 +1,8 @@
-"""The explanation as text for a terminal: tables, and G shaded character by character."""
+"""The explanation as text for a terminal: tables, and G as shaded characters."""
 
 import textwrap
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -9,22 +10,17 @@ from bleugrad.explanation.result import Explanation, NGram, Order
 
 LIMITS = (0.05, 0.25, 0.5, 0.75)
 SHADES, ASCII_SHADES = "·░▒▓█", " .:+#"
-HEADER = 8  # rows of a column's title, which is written downwards
-LABEL = 14  # columns of a token
-NARROWEST = 56
+HEADER = 8  # rows of a column title, written downwards
+LABEL = 14  # columns of a token label
 ABOVE_MARK = "above"
 
 
 def render_text(seen: Explanation, width: int, *, ngrams: int = 8, ascii_only: bool = False) -> str:
-    """Tables no wider than ``width``, which is taken as 56 where it is less. Control characters are escaped.
+    """Tables of at most ``width`` columns, but at least 56. Control characters are escaped.
 
-    Args:
-        seen: what to show.
-        width: columns of the terminal.
-        ngrams: how many n-grams of an order are listed at most, those with the largest contribution.
-        ascii_only: use ASCII only; other characters of the tokens are escaped too.
+    With ``ascii_only`` the tokens' other characters are escaped, too.
     """
-    width = max(width, NARROWEST)
+    width = max(width, 56)
     if ascii_only:
         seen = _in_ascii(seen)
     listed = [_largest(order, ngrams) for order in seen.orders]
@@ -41,19 +37,17 @@ def render_text(seen: Explanation, width: int, *, ngrams: int = 8, ascii_only: b
 
 
 def printable(text: str) -> str:
-    r"""A token without anything that would steer a terminal.
+    r"""A token with control characters escaped.
 
     Example:
         >>> printable("a\x1b[2J")
         'a\\x1b[2J'
     """
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
-    )
+    return "".join(mark if mark.isprintable() else mark.encode("unicode_escape").decode() for mark in text)
 
 
 def fitted(text: str, width: int) -> str:
-    """A token cut or filled up to so many columns of a terminal, where some characters take two and some none.
+    """A token truncated or padded to ``width`` terminal columns; some characters take two columns, some none.
 
     Example:
         >>> fitted("Straßenbahn", 6), fitted("猫", 4)
@@ -68,7 +62,7 @@ def fitted(text: str, width: int) -> str:
 
 
 def _in_ascii(seen: Explanation) -> Explanation:
-    """The same with every character that is not ASCII escaped."""
+    """The explanation with non-ASCII characters escaped."""
 
     def plain(texts: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(map(_in_ascii_text, texts))
@@ -94,18 +88,15 @@ def _wrapped(text: str, width: int) -> Iterable[str]:
 
 
 def _columns(text: str) -> int:
-    """How many columns of a terminal a text takes."""
-    return sum(
-        0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
-        for character in text
-    )
+    """Number of terminal columns of a text."""
+    bases = [character for character in text if not unicodedata.combining(character)]
+    return len(bases) + sum(unicodedata.east_asian_width(character) in "WF" for character in bases)
 
 
 def _summary(seen: Explanation, width: int) -> Iterable[str]:
-    units, upper = "words" if seen.in_words else "tokens", f"{100 * seen.upper:.2f}"
-    yield f"E[BLEU-{len(seen.orders)}] of {units}, smoothing {seen.smoothing:g}"
-    certified = f"at most {upper}" if seen.lower is None else f"{100 * seen.lower:.2f} to {upper}"
-    yield f"  certified        {certified}"
+    yield f"E[BLEU-{len(seen.orders)}] of {'words' if seen.in_words else 'tokens'}, smoothing {seen.smoothing:g}"
+    lower = "at most" if seen.lower is None else f"{100 * seen.lower:.2f} to"
+    yield f"  certified        {lower} {100 * seen.upper:.2f}"
     if seen.sampled is not None:
         mean, error = 100 * seen.sampled.mean, 100 * seen.sampled.standard_error
         yield from _wrapped(
@@ -133,22 +124,18 @@ def _heat_map(seen: Explanation, width: int, shades: str) -> Iterable[str]:
     yield from _wrapped(", ".join([*(entry for entry in legend if entry[0] != " "), f"{shades[-1]} above"]), width)
     number = len(str(len(values)))
     label = min(LABEL, max(_columns(printable(token)) for token in seen.positions))
-    across = max(1, (width - number - label - 4) // 2)
+    margin = number + label + 4
+    across = max(1, (width - margin) // 2)
     for first in range(0, len(titles), across):
-        last = min(first + across, len(titles))
-        margin = " " * (number + label + 4)
-        yield from (margin + line for line in _written_down(titles[first:last]))
+        chunk = slice(first, first + across)
+        yield from (" " * margin + line for line in _written_down(titles[chunk]))
         for position, (token, row) in enumerate(zip(seen.positions, values, strict=True), start=1):
-            cells = "".join(2 * _shade(value, shades) for value in row[first:last])
+            cells = "".join(2 * shades[bisect_right(LIMITS, value)] for value in row[chunk])
             yield f"  {position:>{number}} {fitted(token, label)} {cells}"
 
 
-def _shade(value: float, shades: str) -> str:
-    return shades[sum(value >= limit for limit in LIMITS)]
-
-
 def _written_down(titles: Sequence[str]) -> Iterable[str]:
-    """Titles of columns two wide, written downwards and ending at the same line."""
+    """Titles of two-character columns, written downwards and aligned at the bottom."""
     plain = [printable(title) for title in titles]
     cut = [title if len(title) <= HEADER else title[: HEADER - 1] + "." for title in plain]
     height = max(map(len, cut))
@@ -159,7 +146,7 @@ def _written_down(titles: Sequence[str]) -> Iterable[str]:
 
 def _orders(seen: Explanation) -> Iterable[str]:
     yield "expected matches"
-    yield f"  {'order':<7}{'exact':>9}{'bound':>9}{'of':>9}{'precision':>11}"
+    yield f"  {'order':<7}{'exact':>9}{'bound':>9}{'total':>9}{'precision':>11}"
     for order in seen.orders:
         mark = f"  {ABOVE_MARK}" if order.above else ""
         numbers = f"{order.exact:>9.4f}{order.bound:>9.4f}{order.total:>9.4f}{order.precision:>11.4f}"
@@ -186,8 +173,7 @@ def _ngrams(order: Order, shown: list[NGram], left: list[NGram], label: int) -> 
 
 
 def _ngram_label(ngram: NGram) -> str:
-    times = f" x{ngram.clip}" if ngram.clip > 1 else ""
-    return printable(" ".join(ngram.text)) + times
+    return printable(" ".join(ngram.text)) + (f" x{ngram.clip}" if ngram.clip > 1 else "")
 
 
 def _gradient(seen: Explanation, width: int) -> Iterable[str]:
@@ -207,7 +193,7 @@ def _gradient(seen: Explanation, width: int) -> Iterable[str]:
 
 
 def checkpoint_table(names: Sequence[str], explanations: Sequence[Explanation], *, ascii_only: bool = False) -> str:
-    """E[BLEU] of several checkpoints, one a line."""
+    """E[BLEU] of several checkpoints, one per line."""
     shown = [_in_ascii_text(name) if ascii_only else name for name in names]
     label = min(30, max(len("checkpoint"), *(_columns(printable(name)) for name in shown)))
     lines = [f"{fitted('checkpoint', label)}{'lower':>9}{'upper':>9}{'sampled':>9}{'argmax':>9}{'length':>9}"]
@@ -222,7 +208,7 @@ def checkpoint_table(names: Sequence[str], explanations: Sequence[Explanation], 
 
 
 def fits_encoding(encoding: str | None) -> bool:
-    """Whether a terminal of this encoding can show the shades.
+    """Whether an encoding can represent the shades.
 
     Example:
         >>> fits_encoding("utf-8"), fits_encoding("latin-1"), fits_encoding(None)

@@ -1,4 +1,4 @@
-"""Texts of what is counted: tokens by id, words as their tokens joined, and where each n-gram stands."""
+"""Texts of tokens, words and n-grams of the references."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,16 +6,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bleugrad.core.counted import CountedReferences
-from bleugrad.core.sequences import References
+from bleugrad.references.sequences import References
+from bleugrad.references.targets import Targets
 
 
 @dataclass(frozen=True)
 class ReferenceTexts:
-    """The references of one sentence in words people read. Without a vocabulary a token is shown as its id."""
+    """The texts of the references of one sentence. Without a vocabulary, a token is shown as its id."""
 
     vocabulary: Sequence[str] | None
-    counted: CountedReferences
+    targets: Targets
 
     def token(self, number: int) -> str:
         """The text of a token id."""
@@ -23,15 +23,15 @@ class ReferenceTexts:
 
     def references(self) -> tuple[tuple[str, ...], ...]:
         """The tokens of each reference."""
-        ids, lengths = self.counted.tokens.ids[0], self.counted.tokens.lengths[0].tolist()
+        ids, lengths = self.targets.tokens.ids[0], self.targets.tokens.lengths[0].tolist()
         return tuple(tuple(map(self.token, row[:length])) for row, length in zip(ids.tolist(), lengths, strict=True))
 
     def units(self) -> tuple[tuple[str, ...], ...]:
         """The tokens or words of each reference."""
-        words = self.counted.words
+        words = self.targets.words
         if words is None:
             return self.references()
-        tokens = [self.token(number) for number in self.counted.tokens.ids.flatten().tolist()]
+        tokens = [self.token(number) for number in self.targets.tokens.ids.flatten().tolist()]
         begins, spans = words.starts[0].tolist(), words.spans[0].tolist()
         texts = ["".join(tokens[begin : begin + span]) for begin, span in zip(begins, spans, strict=True)]
         width = words.references.ids.shape[2]
@@ -39,21 +39,20 @@ class ReferenceTexts:
         return tuple(tuple(texts[k * width : k * width + length]) for k, length in enumerate(lengths))
 
     def occurrences(self, order: int) -> dict[int, list[int]]:
-        """By the column of its first occurrence, where each n-gram starts among the units that are shown."""
-        units = self.counted.units
+        """Start indices of each n-gram among the shown units, by the column of its first occurrence."""
+        units = self.targets.units
         width = units.ids.shape[2]
-        found: dict[int, list[int]] = {}
-        first_of: dict[tuple[int, ...], int] = {}
+        found: dict[tuple[int, ...], tuple[int, list[int]]] = {}
         shown = 0
         for k, (row, length) in enumerate(zip(units.ids[0].tolist(), units.lengths[0].tolist(), strict=True)):
             for start in range(length - order + 1):
-                first = first_of.setdefault(tuple(row[start : start + order]), k * width + start)
-                found.setdefault(first, []).append(shown + start)
+                _, places = found.setdefault(tuple(row[start : start + order]), (k * width + start, []))
+                places.append(shown + start)
             shown += length
-        return found
+        return dict(found.values())
 
 
 def used_columns(references: References) -> Tensor:
-    """Which of the columns of one sentence's references laid end to end hold something: (L,) positions."""
+    """Indices of the used columns of the references of one sentence, laid end to end."""
     inside = torch.arange(references.ids.shape[2]) < references.lengths[0][:, None]
     return inside.flatten().nonzero().squeeze(1)

@@ -2,10 +2,11 @@
 
 ====================  ==========================================================================================
 ``BLEULoss``          the ``compute_loss_func``, for encoder-decoder and causal models
-``BLEUCollator``      batches with decoder inputs and, where there are several, references
+``BLEUCollator``      batches with decoder inputs and, if given, several references
 ``BLEUSchedule``      the callback that goes from cross-entropy to expected BLEU
-``BLEUMetrics``       the ``compute_metrics``: sacreBLEU of what was generated
-``SentenceMean``      the trainer mixin that counts sentences, for the plain mean over them
+``BLEUMonitor``       the callback that logs expected BLEU and length, and can stop training
+``BLEUMetrics``       the ``compute_metrics``: sacreBLEU of the generated text
+``SentenceMean``      the trainer mixin for the plain mean over sentences
 ``encode_completion`` prompt and completion as the features of a causal model
 ``BLEUSFTTrainer``    the ``SFTTrainer`` of TRL with this loss
 ``BLEUReward``        BLEU as a reward of GRPO and RLOO; ``bleu_reward`` is one with the usual settings
@@ -20,38 +21,31 @@ from typing import TYPE_CHECKING, Any
 from bleugrad.extras import require_extra
 
 if TYPE_CHECKING:
-    from bleugrad.hf.collator import BLEUCollator
-    from bleugrad.hf.completions import encode_completion
-    from bleugrad.hf.counting import SentenceMean
-    from bleugrad.hf.loss import BLEULoss
-    from bleugrad.hf.metrics import BLEUMetrics
-    from bleugrad.hf.reward import BLEUReward, bleu_reward
-    from bleugrad.hf.schedule import BLEUSchedule
-    from bleugrad.hf.sft import BLEUSFTTrainer
+    from bleugrad.hf.callbacks import BLEUMonitor as BLEUMonitor
+    from bleugrad.hf.callbacks import BLEUSchedule as BLEUSchedule
+    from bleugrad.hf.collator import BLEUCollator as BLEUCollator
+    from bleugrad.hf.collator import encode_completion as encode_completion
+    from bleugrad.hf.counting import SentenceMean as SentenceMean
+    from bleugrad.hf.loss import BLEULoss as BLEULoss
+    from bleugrad.hf.metrics import BLEUMetrics as BLEUMetrics
+    from bleugrad.hf.metrics import BLEUReward as BLEUReward
+    from bleugrad.hf.metrics import bleu_reward as bleu_reward
+    from bleugrad.hf.sft import BLEUSFTTrainer as BLEUSFTTrainer
 
 _HOMES = {
     "BLEUCollator": ("bleugrad.hf.collator", "hf", ("transformers",)),
     "BLEULoss": ("bleugrad.hf.loss", "hf", ("transformers",)),
     "BLEUMetrics": ("bleugrad.hf.metrics", "hf", ("sacrebleu",)),
-    "BLEUReward": ("bleugrad.hf.reward", "hf", ("sacrebleu",)),
+    "BLEUMonitor": ("bleugrad.hf.callbacks", "hf", ("transformers", "accelerate")),
+    "BLEUReward": ("bleugrad.hf.metrics", "hf", ("sacrebleu",)),
     "BLEUSFTTrainer": ("bleugrad.hf.sft", "trl", ("transformers", "trl")),
-    "BLEUSchedule": ("bleugrad.hf.schedule", "hf", ("transformers", "accelerate")),
+    "BLEUSchedule": ("bleugrad.hf.callbacks", "hf", ("transformers", "accelerate")),
     "SentenceMean": ("bleugrad.hf.counting", "hf", ("transformers", "accelerate")),
-    "bleu_reward": ("bleugrad.hf.reward", "hf", ("sacrebleu",)),
-    "encode_completion": ("bleugrad.hf.completions", "hf", ("transformers",)),
+    "bleu_reward": ("bleugrad.hf.metrics", "hf", ("sacrebleu",)),
+    "encode_completion": ("bleugrad.hf.collator", "hf", ("transformers",)),
 }
 
-__all__ = [
-    "BLEUCollator",
-    "BLEULoss",
-    "BLEUMetrics",
-    "BLEUReward",
-    "BLEUSFTTrainer",
-    "BLEUSchedule",
-    "SentenceMean",
-    "bleu_reward",
-    "encode_completion",
-]
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

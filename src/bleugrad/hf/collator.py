@@ -1,4 +1,4 @@
-"""Batches the loss can trust: decoder inputs made from the labels, references padded."""
+"""Features of causal models, and batches with decoder inputs that match the labels and with padded references."""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -12,21 +12,20 @@ from bleugrad.hf.counting import IGNORED
 
 
 class BLEUCollator:
-    """Pads inputs and labels, makes ``decoder_input_ids`` from the labels, and pads ``references`` where there are any.
+    """Pads inputs and labels, makes ``decoder_input_ids`` from the labels, and pads ``references`` if there are any.
 
-    Around ``DataCollatorForSeq2Seq``, for encoder-decoder and causal models alike (labels of a causal model are its
-    input ids, -100 where nothing counts). Padding stands where ``tokenizer.padding_side`` says; on the left of a causal
-    model it comes with ``position_ids`` that begin after it, as ``generate`` has them, since models would otherwise
-    count from the padding. Columns that are no inputs of the tokenizer are left out, so ``remove_unused_columns=False``
-    does no harm.
+    It wraps ``DataCollatorForSeq2Seq`` and serves encoder-decoder and causal models. Labels of a causal model are its
+    input ids, with -100 where nothing is learnt. Padding is on ``tokenizer.padding_side``. Left padding of a causal
+    model comes with ``position_ids`` that start after the padding, as in ``generate``. Columns that are not inputs of
+    the tokenizer are dropped, so ``remove_unused_columns=False`` is safe.
 
     Args:
-        tokenizer: whose ``pad`` is used.
+        tokenizer: its ``pad`` method is used.
         model: the model, which knows how labels become decoder inputs.
-        pad_to_multiple_of: of lengths, for devices that want it.
+        pad_to_multiple_of: pads lengths to a multiple of this number.
 
-    A feature's ``references`` are lists of token ids. They are for training: what generates while evaluating does not
-    know them, so leave the column out of the evaluation data.
+    The ``references`` of a feature are a list of lists of token ids. They are for training only: generation does not
+    accept them, so leave the column out of the evaluation data.
     """
 
     def __init__(self, tokenizer: Any, model: Any, pad_to_multiple_of: int | None = None) -> None:
@@ -38,13 +37,12 @@ class BLEUCollator:
         )
 
     def __call__(self, features: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """The batch of some features."""
+        """Collate features into a batch."""
         kept = {*self.tokenizer.model_input_names, "labels"}
         missing = [index for index, feature in enumerate(features) if feature.get("labels") is None]
         if missing:
             raise ValueError(f"feature {missing[0]} has no labels; expected token ids, as text_target= makes them")
-        padded = self.pad([{name: feature[name] for name in feature if name in kept} for feature in features])
-        batch = dict(padded)
+        batch = dict(self.pad([{name: feature[name] for name in feature if name in kept} for feature in features]))
         if self.model is not None and "decoder_input_ids" not in batch:
             batch["decoder_input_ids"] = shift_right(batch["labels"], self.model.config)
         if self.positions and self.tokenizer.padding_side == "left":
@@ -55,7 +53,7 @@ class BLEUCollator:
 
 
 def shift_right(labels: Tensor, config: Any) -> Tensor:
-    """Decoder inputs for models that have no function of their own for it, such as M2M100 and NLLB.
+    """Decoder inputs for models without a function of their own for it, such as M2M100 and NLLB.
 
     >>> from types import SimpleNamespace
     >>> config = SimpleNamespace(decoder_start_token_id=2, pad_token_id=1)
@@ -73,11 +71,17 @@ def shift_right(labels: Tensor, config: Any) -> Tensor:
 
 
 def pad_references(references: Sequence[Sequence[Sequence[int]]]) -> Tensor:
-    """Several references of each sentence as (B, K, R), -100 where there is none.
+    """Several references per sentence as (B, K, R), padded with -100.
 
     >>> pad_references([[[5, 6], [7]], [[8]]]).tolist()
     [[[5, 6], [7, -100]], [[8, -100], [-100, -100]]]
     """
+    for index, sentence in enumerate(references):
+        if isinstance(sentence, str) or any(isinstance(one, str | int) for one in sentence):
+            raise TypeError(
+                f"references of feature {index} begin with {str(sentence)[:40]!r}; expected a list of lists of token "
+                "ids: tokenizer(text_target=references)['input_ids']"
+            )
     most = max((len(sentence) for sentence in references), default=0)
     longest = max((len(one) for sentence in references for one in sentence), default=0)
     padded = torch.full((len(references), max(most, 1), max(longest, 1)), IGNORED)
@@ -85,3 +89,36 @@ def pad_references(references: Sequence[Sequence[Sequence[int]]]) -> Tensor:
         for number, one in enumerate(sentence):
             padded[index, number, : len(one)] = torch.as_tensor(one, dtype=torch.long)
     return padded
+
+
+def encode_completion(
+    tokenizer: Any, prompt: str, completion: str, references: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """The features of a causal model: prompt and completion as inputs, labels of the completion and its EOS alone.
+
+    Args:
+        tokenizer: may add tokens of its own before the prompt.
+        prompt: the text before the completion, -100 in the labels.
+        completion: the text to learn.
+        references: several references for BLEU; by default the completion.
+
+    The two texts are tokenised separately, so no token spans the border between them. Byte-level tokenizers write a
+    space into the token after it, so begin the completion with the space. Nothing is truncated.
+    """
+    given = list(tokenizer(prompt)["input_ids"])
+    if given and given[-1] == tokenizer.eos_token_id:
+        given.pop()
+    encoded = _target(tokenizer, completion)
+    features = {
+        "input_ids": given + encoded,
+        "attention_mask": [1] * (len(given) + len(encoded)),
+        "labels": [IGNORED] * len(given) + encoded,
+    }
+    if references is not None:
+        features["references"] = [_target(tokenizer, reference) for reference in references]
+    return features
+
+
+def _target(tokenizer: Any, text: str) -> list[int]:
+    ids = list(tokenizer(text, add_special_tokens=False)["input_ids"])
+    return ids if tokenizer.eos_token_id is None else [*ids, tokenizer.eos_token_id]

@@ -1,5 +1,6 @@
-"""How much of a step's batch each call of the loss holds: over accumulated micro-batches and over processes."""
+"""Counts of labels and sentences over the micro-batches and processes of a step."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -7,7 +8,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 IGNORED = -100
-"""The label that marks what does not count, everywhere in transformers."""
+"""The label that transformers ignores."""
 
 if TYPE_CHECKING:
     from transformers import Trainer
@@ -16,7 +17,7 @@ else:
 
 
 def process_group() -> "dist.ProcessGroup | None":
-    """The group of all processes, or None where there is one process."""
+    """The group of all processes, or None if there is only one."""
     if not dist.is_available() or not dist.is_initialized() or dist.get_world_size() == 1:
         return None
     return dist.group.WORLD
@@ -24,8 +25,7 @@ def process_group() -> "dist.ProcessGroup | None":
 
 def mean_over_processes(values: Tensor) -> Tensor:
     """The mean over all processes, without a gradient."""
-    group = process_group()
-    if group is None:
+    if (group := process_group()) is None:
         return values
     summed = values.clone()
     dist.all_reduce(summed, group=group)
@@ -33,29 +33,32 @@ def mean_over_processes(values: Tensor) -> Tensor:
 
 
 def predicted_labels(labels: Tensor, causal: bool) -> Tensor:
-    """The labels some position predicts: a causal model does not predict the first."""
+    """The labels that some position predicts: a causal model does not predict the first one."""
     return labels[:, 1:] if causal else labels
 
 
 class SentenceMean(Trainer):
-    """Mixin of a trainer that counts sentences where it counts labels, for ``BLEULoss(weighting="sentences")``.
+    """Mixin of a trainer that counts sentences instead of labels, for ``BLEULoss(weighting="sentences")``.
 
-    A step's loss is then the plain mean over its sentences, whatever the number of micro-batches and processes and
-    however unequal they are. Put it before the trainer::
+    The loss of a step is then the plain mean over its sentences, for any number and sizes of micro-batches and
+    processes. Put it before the trainer::
 
         class SentenceTrainer(SentenceMean, Seq2SeqTrainer):
             pass
     """
 
-    def _get_num_items_in_batch(self, batch_samples: list[Any], device: torch.device) -> Any:
-        if not batch_samples or "labels" not in batch_samples[0]:
-            return super()._get_num_items_in_batch(batch_samples, device)
+    def get_batch_samples(
+        self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
+    ) -> tuple[list[Any], Any]:
+        """The micro-batches of a step, and the number of their sentences in place of that of their labels."""
+        batches, counted = super().get_batch_samples(epoch_iterator, num_batches, device)
+        if not batches or "labels" not in batches[0]:
+            return batches, counted
         model: Any = self.model
         causal = not model.config.is_encoder_decoder
-        number: Any = torch.zeros((), dtype=torch.long, device=device)
-        for batch in batch_samples:
-            number += (predicted_labels(batch["labels"], causal) != IGNORED).any(1).sum().to(device)
+        labels = [predicted_labels(batch["labels"], causal) for batch in batches]
+        number: Any = torch.stack([(some != IGNORED).any(1).sum().to(device) for some in labels]).sum()
         if self.args.average_tokens_across_devices and self.args.world_size > 1:
             number = self.accelerator.gather(number).sum()
         number.counts_sentences = True
-        return number
+        return batches, number

@@ -1,80 +1,63 @@
 """The two parts of the loss, expected BLEU and cross-entropy, from one pass over the logits."""
 
-from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from bleugrad.core.match_probabilities import Gathered
-from bleugrad.core.sequences import IdLists
-from bleugrad.losses.expected import ExpectedBLEULoss, ExpectedLossBase
-from bleugrad.losses.labels import Targets
-from bleugrad.losses.linear import LinearExpectedBLEULoss
+from bleugrad.losses.base import LossBase
+from bleugrad.outputs.output import Output
+from bleugrad.scores.bleu import BLEU
+from bleugrad.scores.expectation import Expectation, expected_score
 
 WEIGHTINGS = ("tokens", "sentences")
 
 
-class BlendedParts(ExpectedLossBase):
-    """Sums to be divided by what the trainer counts: a call returns ``(2,)``, the BLEU part and the cross-entropy part.
+class BlendedParts(LossBase):
+    """Sums that are divided by the trainer's count: a call returns ``(2,)``, the BLEU part and the cross-entropy part.
 
     At sentence level the parts are sums over sentences of ``1 - BLEU`` and of the mean cross-entropy, each times the
     sentence's number of labels with ``weighting = "tokens"``, which makes the second the cross-entropy of all tokens.
     At corpus level the first part is ``1 - BLEU`` of the whole batch, not multiplied by anything.
 
-    Labels among ``excluded`` do not count for BLEU, but cross-entropy still learns them.
+    Labels among ``excluded`` do not count for BLEU, but cross-entropy still learns them. ``blend`` is the share of
+    BLEU. ``measured`` (5,) describes the last call, without a gradient: labels, BLEU times labels, summed
+    cross-entropy, summed expected length, summed length of the references. Lengths are 0 for a fixed length.
     """
 
     excluded: Tensor
-    weighting: str
-    blend: float
+    measured: Tensor
 
-    def configure(self, excluded: Tensor, weighting: str) -> None:
-        """Set which ids BLEU leaves out and how sentences are weighted. ``blend`` is the share of BLEU, at first 1."""
+    def __init__(
+        self, expectation: Expectation[BLEU], *, excluded: Tensor, weighting: str, word_start: Tensor | None
+    ) -> None:
+        super().__init__(expectation, word_start=word_start)
         self.register_buffer("excluded", excluded, persistent=False)
-        self.weighting = weighting
-        self.blend = 1.0
+        self.weighting, self.blend = weighting, 1.0
 
-    def _prepare(
-        self,
-        shape: tuple[int, int, int],
-        device: torch.device,
-        labels: Tensor | None,
-        references: Tensor | IdLists | None,
-        mask: Tensor | None,
-    ) -> Targets:
-        if labels is None:
-            raise TypeError("labels is None; expected (B, T) token ids")
-        labels = labels.to(device)
-        labelled = labels != self.ignore_index
-        excluded = self.excluded.to(device)
+    def forward(self, logits: Tensor | Output, labels: Tensor, references: Any = None) -> Tensor:
+        """The parts, from logits or from hidden states with their projection."""
+        ignored, excluded = self.expectation.ignore_index, self.excluded.to(labels.device)
+        labelled = labels != ignored
         mask = labelled & ~torch.isin(labels, excluded)
         if isinstance(references, Tensor):
-            references = references.to(device)
-            references = torch.where(torch.isin(references, excluded), self.ignore_index, references)
-        targets = super()._prepare(shape, device, labels, references, mask)
-        return replace(targets, labelled=labelled)
-
-    def _wanted(self, targets: Targets) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        columns, _, word_start = super()._wanted(targets)
-        return columns, targets.labels if self.blend < 1 else None, word_start
-
-    def _loss(self, gathered: Gathered, targets: Targets, name: str = "logits") -> Tensor:
-        assert targets.labelled is not None
-        lengths = targets.labelled.sum(1).to(gathered.match_probs.dtype)
-        bleu = nll = lengths.new_zeros(())
-        if self.blend > 0:
-            bleu = super()._loss(gathered, targets, name)
-            if self.options.level == "sentence":
-                bleu = (bleu * lengths).sum() if self.weighting == "tokens" else bleu.sum()
-        if self.blend < 1:
-            of_tokens = torch.where(targets.labelled, -gathered.target_log_probs, 0).sum(1)
-            nll = of_tokens.sum() if self.weighting == "tokens" else (of_tokens / lengths.clamp(min=1)).sum()
-        return torch.stack([bleu, nll])
-
-
-class LogitParts(BlendedParts, ExpectedBLEULoss):
-    """The parts from logits."""
-
-
-class LinearParts(BlendedParts, LinearExpectedBLEULoss):
-    """The parts from hidden states and the output projection."""
+            references = references.to(labels.device)
+            references = torch.where(torch.isin(references, excluded), ignored, references)
+        value, statistics, _ = expected_score(
+            logits, self.expectation, self.pool, labels, references, mask, self.word_start, label_log_probs=True
+        )
+        assert statistics.label_log_probs is not None
+        counts = labelled.sum(1).to(value.dtype)
+        nll = torch.where(labelled, -statistics.label_log_probs, 0).sum(1)
+        mean, bleu = value, 1 - value
+        if self.expectation.level == "sentence":
+            bleu = torch.where(mask.any(1), bleu, 0)
+            mean = ((1 - bleu) * counts).sum() / counts.sum().clamp(min=1)
+            bleu = (bleu * counts).sum() if self.weighting == "tokens" else bleu.sum()
+        sizes = (statistics.lengths.mean().sum(), statistics.references.lengths[:, 0].sum().to(value.dtype))
+        if self.expectation.eos_id is None:
+            sizes = (torch.zeros_like(value.sum()),) * 2
+        labels_in_all = counts.sum()
+        self.measured = torch.stack([labels_in_all, mean * labels_in_all, nll.sum(), *sizes]).detach()
+        part = nll.sum() if self.weighting == "tokens" else (nll / counts.clamp(min=1)).sum()
+        return torch.stack([bleu, part if self.blend < 1 else torch.zeros_like(part)])  # 0 times inf is not 0

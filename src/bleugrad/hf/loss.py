@@ -1,65 +1,73 @@
 """Expected BLEU as the ``compute_loss_func`` of a Hugging Face trainer."""
 
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from bleugrad.core.arguments import check_choice, check_nonnegative
-from bleugrad.core.pooling import Pool
+from bleugrad.arguments import check_choice, check_nonnegative
+from bleugrad.hf import checks
 from bleugrad.hf.counting import IGNORED, mean_over_processes, predicted_labels, process_group
-from bleugrad.hf.criterion import WEIGHTINGS, BlendedParts, LinearParts, LogitParts
-from bleugrad.hf.forward import ForwardWatch, Seen
+from bleugrad.hf.criterion import WEIGHTINGS, BlendedParts
+from bleugrad.hf.forward import NO_DECODER_INPUTS, ForwardInputs, ForwardWatch
 from bleugrad.hf.vocabulary import EOS_ROLES, excluded_ids, length_eos, word_starts
-from bleugrad.losses.distributed import ProcessPool
+from bleugrad.outputs.rows import Projection
+from bleugrad.pooling import ProcessPool
+from bleugrad.scores.bleu import BLEU
+from bleugrad.scores.expectation import Expectation
 
 
 class BLEULoss:
-    """1 - expected BLEU for ``Trainer(compute_loss_func=...)``, blended with cross-entropy where wanted.
+    """1 - expected BLEU for ``Trainer(compute_loss_func=...)``, optionally blended with cross-entropy.
 
-    For encoder-decoder models (T5, BART, Marian, mBART, NLLB, ...) and causal ones, whose labels it shifts. The batch
-    must hold ``labels`` with -100 where nothing counts, and for encoder-decoder models ``decoder_input_ids``, as
-    :class:`bleugrad.hf.BLEUCollator` makes them: the trainer takes the labels away before the forward pass, and BART
-    then decodes from the source without an error. So the loss looks at what the model was given and raises where that
-    is not the labels, one position later.
+    It serves encoder-decoder models (T5, BART, Marian, mBART, NLLB, ...) and causal models, whose labels it shifts. The
+    batch must have ``labels`` with -100 where nothing is learnt. Batches of encoder-decoder models must also have
+    ``decoder_input_ids``, as :class:`bleugrad.hf.BLEUCollator` makes them: the trainer removes the labels before the
+    forward pass, and BART then decodes from the source without an error. The loss checks that the decoder was fed the
+    labels, shifted by one position.
 
-    **Scaling.** A step's loss is the mean over all its micro-batches and processes:
+    **Scaling.** The loss of a step is a mean over all its micro-batches and processes:
 
-    * ``level="sentence", weighting="tokens"``: of the sentences' losses, each weighted by its number of labels. Equal
-      to one big batch in value and gradient.
-    * ``level="sentence", weighting="sentences"``: the plain mean over sentences, also equal to one big batch. With
-      gradient accumulation the trainer must be a :class:`bleugrad.hf.SentenceMean`.
-    * ``level="corpus"``: BLEU of the statistics pooled over the processes, equal to one big batch. Accumulated
-      micro-batches stay corpora of their own, and the loss is their mean, weighted by labels: statistics cannot be
-      pooled over passes that do not exist at the same time.
+    * ``level="sentence", weighting="tokens"``: the mean of the sentences' losses, weighted by their numbers of labels.
+      Value and gradient are those of one big batch.
+    * ``level="sentence", weighting="sentences"``: the plain mean over sentences, also that of one big batch. Gradient
+      accumulation needs a :class:`bleugrad.hf.SentenceMean` trainer.
+    * ``level="corpus"``: BLEU of the statistics pooled over the processes, as in one big batch. With gradient
+      accumulation each micro-batch is a corpus of its own, and the loss is their mean, weighted by labels.
 
-    The cross-entropy part is that of the trainer: the mean over labels (``weighting="sentences"``: over sentences, of
-    their means).
+    The cross-entropy part is the mean over labels, or with ``weighting="sentences"`` the mean of the sentences' means.
+
+    **Checks.** The first batch is checked for mistakes that raise no error and spoil the training, such as labels
+    without EOS, padding ids in the labels, or labels that are shifted twice. A warning names each with its remedy.
+
+    **Log.** The loss adds a :class:`bleugrad.hf.BLEUMonitor` to the trainer.
 
     Args:
-        model: the model that is trained. It gets two hooks, and is not changed otherwise.
-        tokenizer: of the targets: it tells the special tokens, and with ``words`` which tokens open a word.
+        model: the model that is trained. It gets two hooks, which are removed with the loss or by the next loss for the
+            same model.
+        tokenizer: the tokenizer of the targets. It defines the special tokens and, with ``words``, the words.
         level: "sentence" or "corpus".
         weighting: "tokens" or "sentences".
-        words: whether to count words, as :func:`bleugrad.word_start_mask` reads them from the tokenizer, or tokens.
-        eos: what the end of the sentence is. "length": the hypothesis ends before its first EOS, so that lengths are
-            random and the model learns to stop; "token": a token to match, like any other; "exclude": not looked at, so
-            that only cross-entropy would teach the model to stop.
+        words: count words, as :func:`bleugrad.word_start_mask` reads them from the tokenizer, instead of tokens.
+        eos: role of the end of the sentence. "length": the hypothesis ends before its first EOS, so its length is
+            random; "token": EOS is a token to match, like any other; "exclude": BLEU ignores it, and only cross-entropy
+            teaches the model to stop.
         special_tokens: "exclude" leaves the tokenizer's other special tokens (language codes, padding, sentinels, but
             not the unknown token) out of BLEU, "include" counts them; or the ids to leave out.
         bleu_weight: share of BLEU in the loss, 0 to 1; the rest is cross-entropy. :class:`bleugrad.hf.BLEUSchedule`
-            changes it while training.
-        fused: leave the model's output projection to the loss, in chunks: training then never holds (B, T, V) logits.
+            changes it during training.
+        fused: compute the model's output projection in the loss, in chunks: training then holds no (B, T, V) logits.
         method: "exact" or "bound".
         max_order: highest n-gram order.
-        weights: of the orders, uniform by default.
+        weights: one weight per order, uniform by default.
         smoothing: added to matches and totals of every order.
-        check_decoder_inputs: whether decoder inputs must be the labels, one position later. Turn it off for training
-            that changes them on purpose.
+        check_decoder_inputs: require decoder inputs that are the shifted labels. Turn it off for other inputs.
+        check: raise a ``ValueError`` for a mistake in the first batch instead of a warning.
 
-    Several references: a ``references`` entry of the batch, (B, K, R) ids padded with -100, replaces the labels as what
-    BLEU is measured against. The labels are still what the decoder is fed, and what cross-entropy learns.
+    Several references: a ``references`` entry of the batch, (B, K, R) ids padded with -100, replaces the labels as the
+    references of BLEU. The decoder is still fed the labels, and cross-entropy still learns them.
     """
 
     def __init__(
@@ -79,30 +87,27 @@ class BLEULoss:
         weights: Sequence[float] | None = None,
         smoothing: float = 1.0,
         check_decoder_inputs: bool = True,
+        check: bool = False,
     ) -> None:
         check_choice("weighting", weighting, WEIGHTINGS)
         check_choice("eos", eos, EOS_ROLES)
         if level == "corpus" and weighting == "sentences":
             raise ValueError("weighting is 'sentences', but level is 'corpus', which has no sentences to weight")
         self.causal = not model.config.is_encoder_decoder
-        self.check_decoder_inputs = check_decoder_inputs
+        self.check_decoder_inputs = check_decoder_inputs and not self.causal
+        self.check = check
+        self.pad_id, self.eos_id = tokenizer.pad_token_id, tokenizer.eos_token_id
+        self._first = True
+        self._measured: Tensor | None = None
         self.vocabulary = model.get_output_embeddings().weight.shape[0]
-        self.criterion: BlendedParts = (LinearParts if fused else LogitParts)(
-            method=method,
-            max_order=max_order,
-            weights=weights,
-            smoothing=smoothing,
-            level=level,
-            eos_id=length_eos(tokenizer, eos),
-            ignore_index=IGNORED,
-            reduction="none",
+        self.criterion = BlendedParts(
+            Expectation(BLEU(max_order, weights, smoothing), method, level, length_eos(tokenizer, eos), IGNORED),
+            excluded=excluded_ids(tokenizer, eos, special_tokens),
+            weighting=weighting,
             word_start=word_starts(tokenizer, self.vocabulary) if words else None,
         )
-        self.criterion.configure(excluded_ids(tokenizer, eos, special_tokens), weighting)
-        self.logit_criterion = LogitParts(**_same_options(self.criterion)) if fused else self.criterion
-        self.logit_criterion.configure(self.criterion.excluded, weighting)
         self.bleu_weight = bleu_weight
-        self.watch = ForwardWatch(model, fused)
+        self.watch = ForwardWatch(model, fused, self.check_decoder_inputs)
 
     @property
     def bleu_weight(self) -> float:
@@ -113,100 +118,125 @@ class BLEULoss:
     def bleu_weight(self, share: float) -> None:
         if check_nonnegative("bleu_weight", share) > 1:
             raise ValueError(f"bleu_weight is {share}; expected 0 (cross-entropy) to 1 (expected BLEU)")
-        self.criterion.blend = self.logit_criterion.blend = float(share)
+        self.criterion.blend = float(share)
 
     def __repr__(self) -> str:
-        kind = "causal" if self.causal else "encoder-decoder"
-        return (
-            f"BLEULoss({kind}, bleu_weight={self.bleu_weight}, weighting={self.criterion.weighting!r}, "
-            f"{self.criterion.extra_repr()})"
-        )
+        kind, criterion = "causal" if self.causal else "encoder-decoder", self.criterion
+        options = f"bleu_weight={self.bleu_weight}, weighting={criterion.weighting!r}, {criterion.extra_repr()}"
+        return f"BLEULoss({kind}, {options})"
 
     def __call__(self, outputs: Any, labels: Tensor | None, num_items_in_batch: Tensor | int | None = None) -> Tensor:
-        """The loss of a micro-batch: its part of the step's loss.
+        """The loss of a micro-batch with labels (B, T): its part of the step's loss.
 
-        Args:
-            outputs: of the model, with ``logits``.
-            labels: (B, T), -100 where nothing counts.
-            num_items_in_batch: what the trainer has counted over the step's micro-batches and processes. None takes
-                this micro-batch for all of it.
+        ``num_items_in_batch`` is the trainer's count over the micro-batches and processes of the step, or None if this
+        micro-batch is the whole step.
         """
-        seen = self.watch.take()
+        inputs = self.watch.take()
         rows = outputs["logits"] if isinstance(outputs, dict) else outputs.logits
-        self._check(rows, labels, seen)
+        self._check_shapes(rows, labels, inputs)
         assert labels is not None
         labels = labels.to(rows.device)
+        if self._first:
+            self._first = False
+            self._check_first_batch(rows.detach(), labels, inputs)
         target = predicted_labels(labels, self.causal)
         if self.causal:
             rows = rows[:, :-1]
-        parts = self._parts(rows, target, seen)
-        return self._scaled(parts, target, num_items_in_batch)
+        return self._scaled(self._parts(rows, target, inputs), target, num_items_in_batch)
 
-    def _parts(self, rows: Tensor, labels: Tensor, seen: Seen) -> Tensor:
-        criterion = self.logit_criterion if seen.projected else self.criterion
+    def measurements(self) -> dict[str, float]:
+        """Means over all labels since the last call, of all processes, for the log. All processes must call."""
+        if self._measured is None:
+            return {}
+        labels, bleu, nll, expected, length = mean_over_processes(self._measured).tolist()
+        self._measured = None
+        found = {"cross_entropy": nll / max(labels, 1e-9)}
+        if self.bleu_weight > 0:
+            found["expected_bleu"] = bleu / max(labels, 1e-9)
+        if length > 0:
+            found["length_ratio"] = expected / length
+        return found
+
+    def _parts(self, rows: Tensor, labels: Tensor, inputs: ForwardInputs) -> Tensor:
         group = process_group()
-        criterion.pool = Pool() if group is None else ProcessPool(group)
-        if isinstance(criterion, LinearParts):
-            weight, bias = self.watch.projection(rows.dtype)
-            parts: Tensor = criterion(rows, weight, labels, bias, references=seen.references)
-        else:
-            parts = criterion(rows, labels, references=seen.references)
+        self.criterion.pool = None if group is None else ProcessPool(group)
+        output = rows if inputs.projected else Projection(rows, *self.watch.projection(rows.dtype))
+        parts: Tensor = self.criterion(output, labels, inputs.references)
+        if parts.requires_grad:
+            self._measured = self.criterion.measured + (0 if self._measured is None else self._measured)
         return parts
 
-    def _scaled(self, parts: Tensor, labels: Tensor, num_items_in_batch: Tensor | int | None) -> Tensor:
-        """Parts of this micro-batch over the step's count.
+    def _check_first_batch(self, rows: Tensor, labels: Tensor, inputs: ForwardInputs) -> None:
+        logits, some = checks.sampled(rows, labels)
+        if not inputs.projected:
+            weight, bias = self.watch.projection(rows.dtype)
+            logits = torch.nn.functional.linear(logits, weight.detach(), bias)
+        target = predicted_labels(labels, self.causal)
+        trainer = checks.calling_trainer()
+        found = [
+            checks.ignored_labels(target),
+            checks.padded_labels(target, self.pad_id, self.eos_id),
+            checks.missing_ends(target, self.criterion.expectation.eos_id),
+            checks.probabilities(logits),
+            checks.wrong_shift(logits, some) if self.causal else None,
+            *([] if trainer is None else checks.trainer_settings(trainer, self.criterion.expectation.level)),
+        ]
+        for message in filter(None, found):
+            if self.check:
+                raise ValueError(message)
+            warnings.warn(message, stacklevel=3)
+        if trainer is not None:
+            from bleugrad.hf.callbacks import monitor_first
 
-        The trainer's count is either that of all processes, and the trainer multiplies the loss by their number, or
-        that of this process alone. In both cases gradients are averaged over processes, so dividing by the mean of the
-        counts is right.
+            monitor_first(trainer, self)
+
+    def _scaled(self, parts: Tensor, labels: Tensor, num_items_in_batch: Tensor | int | None) -> Tensor:
+        """The parts of this micro-batch, divided by the step's count.
+
+        The trainer counts either over all processes, and multiplies the loss by their number, or over this process
+        alone. In both cases gradients are averaged over processes, so the divisor is the mean of the counts.
         """
-        labelled = labels != IGNORED
-        by_sentence = self.criterion.weighting == "sentences"
-        own = (labelled.any(1) if by_sentence else labelled).sum().to(parts.dtype)
-        counted = own if num_items_in_batch is None else _as_count(num_items_in_batch, parts)
+        labelled, by_sentence = labels != IGNORED, self.criterion.weighting == "sentences"
         tokens = labelled.sum().to(parts.dtype)
+        own = labelled.any(1).sum().to(parts.dtype) if by_sentence else tokens
+        counted = own if num_items_in_batch is None else _as_count(num_items_in_batch, parts)
         own, counted, tokens = mean_over_processes(torch.stack([own, counted, tokens]))
         if by_sentence and num_items_in_batch is not None and not hasattr(num_items_in_batch, "counts_sentences"):
             counted = own * _processes_counted(counted, tokens)
-        counted = counted.clamp(min=1 / _world())
-        bleu, nll = parts / counted
-        if self.criterion.options.level == "corpus":
+        bleu, nll = parts / counted.clamp(min=1 / _world())
+        if self.criterion.expectation.level == "corpus":
             bleu = bleu * own
         return torch.add(self.bleu_weight * bleu, nll, alpha=1 - self.bleu_weight)
 
-    def _check(self, rows: Tensor, labels: Tensor | None, seen: Seen) -> None:
+    def _check_shapes(self, rows: Tensor, labels: Tensor | None, inputs: ForwardInputs) -> None:
         if labels is None:
-            raise ValueError("labels is None; expected a batch with labels, -100 where nothing counts")
+            raise ValueError("labels is None; expected a batch with labels, -100 where nothing is learnt")
         if rows.dim() != 3 or rows.shape[:2] != labels.shape:
             raise ValueError(
                 f"logits have shape {tuple(rows.shape)} and labels {tuple(labels.shape)}; expected a row of logits for "
                 "each label. Was the batch made without decoder_input_ids? bleugrad.hf.BLEUCollator makes them"
             )
-        if seen.packed:
+        if inputs.packed:
             raise ValueError(
                 "a row of the batch holds several sequences; expected no packing, and no padding-free batches"
             )
-        if not self.causal and self.check_decoder_inputs:
-            _check_decoder_inputs(seen.decoder_inputs, labels)
+        if self.check_decoder_inputs:
+            _check_decoder_inputs(inputs.decoder_inputs, labels)
 
 
 def _check_decoder_inputs(inputs: Tensor | None, labels: Tensor) -> None:
     if inputs is None:
-        raise ValueError(
-            "the batch has no decoder_input_ids, and the trainer takes the labels away before the forward pass, so the "
-            "model has decoded something else; expected data_collator=bleugrad.hf.BLEUCollator(tokenizer, model)"
-        )
+        raise ValueError(NO_DECODER_INPUTS)
     before = labels[:, :-1].to(inputs.device)
-    wrong = (before != IGNORED) & (inputs[:, 1:] != before)
-    if inputs.shape != labels.shape or wrong.any():
+    if inputs.shape != labels.shape or ((before != IGNORED) & (inputs[:, 1:] != before)).any():
         raise ValueError(
-            "decoder_input_ids are not the labels, one position later; expected what bleugrad.hf.BLEUCollator makes, "
-            "or check_decoder_inputs=False if they are changed on purpose"
+            "decoder_input_ids are not the labels, one position later; use bleugrad.hf.BLEUCollator, or "
+            "check_decoder_inputs=False if they are changed on purpose"
         )
 
 
 def _processes_counted(counted: Tensor, tokens: Tensor) -> Tensor:
-    """How many processes' labels the trainer has counted, if the step is one micro-batch a process; else an error."""
+    """Number of processes whose labels the trainer has counted. Accumulated micro-batches are an error."""
     ratio = counted / tokens.clamp(min=1 / _world())
     if tokens > 0 and not ((ratio - 1).abs() < 1e-6 or (ratio - _world()).abs() < 1e-6):
         raise ValueError(
@@ -220,7 +250,7 @@ def _as_count(number: Tensor | int, like: Tensor) -> Tensor:
     count = torch.as_tensor(number, device=like.device).to(like.dtype)
     if count.numel() != 1:
         raise ValueError(
-            "num_items_in_batch has several entries, as with several devices in one process; expected one process a "
+            "num_items_in_batch has several entries, as with several devices in one process; expected one process per "
             "device: start the script with torchrun"
         )
     return count.reshape(())
@@ -229,18 +259,3 @@ def _as_count(number: Tensor | int, like: Tensor) -> Tensor:
 def _world() -> int:
     group = process_group()
     return 1 if group is None else torch.distributed.get_world_size(group)
-
-
-def _same_options(criterion: BlendedParts) -> dict[str, Any]:
-    options = criterion.options
-    return {
-        "method": options.method,
-        "max_order": options.max_order,
-        "weights": options.weights,
-        "smoothing": options.smoothing,
-        "level": options.level,
-        "eos_id": criterion.eos_id,
-        "ignore_index": criterion.ignore_index,
-        "reduction": criterion.reduction,
-        "word_start": criterion.word_start,
-    }

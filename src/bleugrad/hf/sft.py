@@ -9,10 +9,10 @@ from bleugrad.hf.loss import BLEULoss
 
 
 class BLEUSFTTrainer(SFTTrainer):
-    """``SFTTrainer`` that trains on ``bleu_loss``; everything else is TRL's.
+    """``SFTTrainer`` that trains on ``bleu_loss``. The rest is TRL's.
 
-    Prompt-completion data gives labels of the completion alone. Leave packing and padding-free batches off: BLEU needs
-    to know where a sentence begins.
+    With prompt-completion data only the completion has labels. Turn packing and padding-free batches off: n-grams must
+    not cross sentences.
 
     Example::
 

@@ -6,15 +6,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bleugrad.core.arguments import check_choice
-from bleugrad.tokenizers import word_start_mask
+from bleugrad.arguments import check_choice
+from bleugrad.tokenizers import marks_word_ends, word_start_mask
 
 EOS_ROLES = ("length", "token", "exclude")
-SPECIAL_CHOICES = ("exclude", "include")
 
 
 def length_eos(tokenizer: Any, eos: str) -> int | None:
-    """The EOS that ends a hypothesis, or None where it does not."""
+    """The id of the EOS that ends a hypothesis, or None if EOS does not end it."""
     if eos != "length":
         return None
     if tokenizer.eos_token_id is None:
@@ -25,7 +24,7 @@ def length_eos(tokenizer: Any, eos: str) -> int | None:
 def excluded_ids(tokenizer: Any, eos: str, special_tokens: str | Iterable[int]) -> Tensor:
     """The label ids that do not count for BLEU, (S,). The unknown token counts: it stands for a word."""
     if isinstance(special_tokens, str):
-        check_choice("special_tokens", special_tokens, SPECIAL_CHOICES)
+        check_choice("special_tokens", special_tokens, ("exclude", "include"))
         chosen = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id} if special_tokens == "exclude" else set()
     else:
         chosen = {int(index) for index in special_tokens}
@@ -37,7 +36,12 @@ def excluded_ids(tokenizer: Any, eos: str, special_tokens: str | Iterable[int]) 
 
 def word_starts(tokenizer: Any, vocabulary: int) -> Tensor:
     """The tokens of the model's vocabulary that open a word, (V,)."""
-    if getattr(tokenizer, "is_fast", False):
-        return word_start_mask(tokenizer, size=vocabulary)
-    special = dict.fromkeys(tokenizer.all_special_tokens, True)
-    return word_start_mask(tokenizer.get_vocab(), special=special, size=vocabulary)
+    fast = getattr(tokenizer, "is_fast", False)
+    readable = tokenizer if fast else tokenizer.get_vocab()
+    if marks_word_ends(readable):
+        raise ValueError(
+            "words is True, but the tokenizer marks where words end ('</w>', '@@' or a space at the end), and a loss "
+            "with a random length needs to see where they begin; use words=False"
+        )
+    special = True if fast else dict.fromkeys(set(tokenizer.all_special_tokens) - {tokenizer.unk_token}, True)
+    return word_start_mask(readable, special=special, size=vocabulary)

@@ -1,16 +1,19 @@
 """Minimum risk training: expected BLEU over a set of candidates whose probabilities are renormalised."""
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from bleugrad.core.arguments import check_logits, check_nonnegative
-from bleugrad.core.sequences import IdLists
-from bleugrad.losses.draws import token_log_probs
-from bleugrad.losses.labels import Targets
+from bleugrad.arguments import check_nonnegative
+from bleugrad.losses.base import LossOptions
 from bleugrad.losses.rewards import RewardedSamples
-from bleugrad.losses.sampling import SampledLossBase, check_samples, prepare_given_samples, with_gradient_of
+from bleugrad.losses.sampling import SampledLossBase, SampledRows, check_samples, with_gradient_of
+from bleugrad.references.sequences import IdLists
+from bleugrad.references.targets import Targets
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class MinimumRiskLoss(SampledLossBase):
@@ -33,19 +36,14 @@ class MinimumRiskLoss(SampledLossBase):
         include_reference: whether the labels are a candidate too; a sentence without a label at each of its positions
             goes without.
         scale_by_alpha: gives the value's own gradient, alpha times the one above.
-        max_order: highest n-gram order N.
-        weights: N non-negative numbers that sum to 1, uniform by default.
-        smoothing: added to matches and totals of every order.
-        eos_id: candidates end before their first EOS, and so do labels and references.
-        ignore_index: labels equal to it do not count.
-        reduction: "mean" over sentences with a position that counts, "sum", or "none" for (B,), 0 where nothing counts.
         generator: where the random numbers come from: a ``torch.Generator`` on the device of the logits, a seed for one
             of the loss's own, or None for torch's default.
+        options: those of :class:`bleugrad.ExpectedBLEULoss` but ``method`` and ``level``, by name.
 
     After a call ``statistics`` holds the samples, their rewards and, as baseline, the mean reward under q, as
     :class:`~bleugrad.losses.sampling.SampleStatistics`; the reference is not among them.
 
-    Cost as :class:`bleugrad.ReinforceLoss`, and O(S^2 T) comparisons a sentence to find equal candidates.
+    Cost as :class:`bleugrad.ReinforceLoss`, and O(S^2 T) comparisons per sentence to find equal candidates.
 
     Example:
         >>> import torch, bleugrad
@@ -60,19 +58,15 @@ class MinimumRiskLoss(SampledLossBase):
 
     def __init__(
         self,
+        *,
         samples: int = 8,
         alpha: float = 0.005,
         include_reference: bool = False,
         scale_by_alpha: bool = False,
-        max_order: int = 4,
-        weights: Sequence[float] | None = None,
-        smoothing: float = 1.0,
-        eos_id: int | None = None,
-        ignore_index: int = -100,
-        reduction: str = "mean",
         generator: torch.Generator | int | None = None,
+        **options: "Unpack[LossOptions]",
     ) -> None:
-        super().__init__(samples, max_order, weights, smoothing, eos_id, ignore_index, reduction, generator)
+        super().__init__(samples, generator, options)
         check_samples(samples, 1 if include_reference else 2, ": one candidate alone has no gradient")
         self.alpha = check_nonnegative("alpha", alpha)
         if self.alpha == 0:
@@ -87,35 +81,23 @@ class MinimumRiskLoss(SampledLossBase):
             f"{super().extra_repr()}"
         )
 
-    def forward(
-        self,
-        logits: Tensor,
-        labels: Tensor | None = None,
-        *,
-        references: Tensor | IdLists | None = None,
-        mask: Tensor | None = None,
-    ) -> Tensor:
-        """The loss, of candidates drawn from the rows of the logits.
+    def _drawn_loss(self, drawn: SampledRows) -> Tensor:
+        tokens, of_tokens, targets = drawn.tokens, drawn.log_probs, drawn.targets
+        if self.include_reference:
+            assert targets.labels is not None
+            tokens = torch.cat([tokens, targets.labels[:, None]], 1)
+            of_tokens = torch.cat([of_tokens, drawn.chosen_log_probs.transpose(1, 2)], 1)
+        candidates = self._reward_rows(tokens, targets)
+        chosen = distinct(candidates) & self._labelled(candidates, targets)
+        log_probs = candidates.log_probs(of_tokens)
+        return self._loss(candidates, chosen, log_probs, self.samples, targets.limits > 0)
 
-        Args:
-            logits: (B, T, V).
-            labels: (B, T), as for cross-entropy. May be left out where ``references`` are given and the labels are not
-                to be a candidate.
-            references: where they are not the labels: (B, R), (B, K, R) or nested lists; lengths need not be T.
-            mask: (B, T) bool, positions that count; by default those with a label.
-        """
-        check_logits(logits)
-        with torch.autocast(logits.device.type, enabled=False):
-            targets, rows = self._prepare(logits, labels, references, mask)
-            tokens = self._draw(rows)
-            if self.include_reference:
-                if targets.labels is None:
-                    raise TypeError("labels is None; expected (B, T) token ids, since include_reference is True")
-                tokens = torch.cat([tokens, targets.labels[:, None]], 1)
-            candidates = self._reward(tokens, targets)
-            of_tokens = token_log_probs(logits, rows, tokens.transpose(1, 2)).transpose(1, 2)
-            chosen = distinct(candidates) & self._labelled(candidates, targets)
-            return self._loss(candidates, chosen, candidates.log_probs(of_tokens), self.samples, targets.mask.any(1))
+    def _chosen(self, targets: Targets, shape: tuple[int, int]) -> Tensor:
+        if not self.include_reference:
+            return super()._chosen(targets, shape)
+        if targets.labels is None:
+            raise TypeError("labels is None; expected (B, T) token ids, since include_reference is True")
+        return targets.labels[..., None]
 
     def from_samples(
         self, tokens: Tensor, log_probs: Tensor, references: Tensor | IdLists, *, mask: Tensor | None = None
@@ -130,7 +112,7 @@ class MinimumRiskLoss(SampledLossBase):
             references: (B, R), (B, K, R) or nested lists.
             mask: (B, S, T) bool, True where a token counts (or is the EOS).
         """
-        given = prepare_given_samples(tokens, log_probs, references, mask, self.options, self.ignore_index)
+        given = self._given(tokens, log_probs, references, mask)
         number = check_samples(given.log_probs.shape[1], 2, ", as tokens (B, S, T): one alone has no gradient")
         return self._loss(given.samples, distinct(given.samples), given.log_probs, number, given.counted)
 
@@ -146,9 +128,9 @@ class MinimumRiskLoss(SampledLossBase):
     ) -> Tensor:
         shares = (self.alpha * log_probs).masked_fill(~chosen, -torch.inf).softmax(1)
         expected_reward = (shares * candidates.rewards.to(shares.dtype)).sum(1)
-        self._watch(candidates.first(drawn), expected_reward[:, None], counted)
+        self._record(candidates.first(drawn), expected_reward[:, None], counted)
         risk = 1 - expected_reward
-        return self._reduce(with_gradient_of(risk, risk if self.scale_by_alpha else risk / self.alpha), counted)
+        return self.reduce(with_gradient_of(risk, risk if self.scale_by_alpha else risk / self.alpha), counted)
 
 
 def distinct(candidates: RewardedSamples) -> Tensor:

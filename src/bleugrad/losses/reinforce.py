@@ -1,21 +1,24 @@
 """REINFORCE: the gradient of expected BLEU from the rewards of samples."""
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from bleugrad.core.arguments import check_choice, check_logits
-from bleugrad.core.sequences import IdLists
-from bleugrad.losses.draws import token_log_probs
-from bleugrad.losses.rewards import RewardedSamples, leave_one_out, reward_samples
+from bleugrad.arguments import check_choice
+from bleugrad.losses.base import LossOptions
+from bleugrad.losses.rewards import RewardedSamples, leave_one_out
 from bleugrad.losses.sampling import (
     SampledLossBase,
+    SampledRows,
     check_given_tokens,
     check_samples,
-    prepare_given_samples,
     with_gradient_of,
 )
+from bleugrad.references.sequences import IdLists
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 BASELINES = ("none", "greedy", "leave-one-out")
 
@@ -35,15 +38,10 @@ class ReinforceLoss(SampledLossBase):
         samples: S, of each sentence.
         baseline: "greedy" is the BLEU of the most likely token of each row (self-critical training), "leave-one-out"
             the mean BLEU of the sentence's other samples, which needs two or more, "none" is 0.
-        max_order: highest n-gram order N.
-        weights: N non-negative numbers that sum to 1, uniform by default.
-        smoothing: added to matches and totals of every order.
-        eos_id: samples end before their first EOS, and so do labels and references. The probability of a sample is then
-            that of its tokens and the EOS; what the rows after it would have said does not enter.
-        ignore_index: labels equal to it do not count.
-        reduction: "mean" over sentences with a position that counts, "sum", or "none" for (B,), 0 where nothing counts.
         generator: where the random numbers come from: a ``torch.Generator`` on the device of the logits, a seed for one
             of the loss's own, or None for torch's default.
+        options: those of :class:`bleugrad.ExpectedBLEULoss` but ``method`` and ``level``, by name. With ``eos_id`` the
+            probability of a sample is that of its tokens and the EOS; the rows after it do not enter.
 
     After a call ``statistics`` holds the samples, rewards and baselines it used, as
     :class:`~bleugrad.losses.sampling.SampleStatistics`.
@@ -67,17 +65,13 @@ class ReinforceLoss(SampledLossBase):
 
     def __init__(
         self,
+        *,
         samples: int = 1,
         baseline: str = "greedy",
-        max_order: int = 4,
-        weights: Sequence[float] | None = None,
-        smoothing: float = 1.0,
-        eos_id: int | None = None,
-        ignore_index: int = -100,
-        reduction: str = "mean",
         generator: torch.Generator | int | None = None,
+        **options: "Unpack[LossOptions]",
     ) -> None:
-        super().__init__(samples, max_order, weights, smoothing, eos_id, ignore_index, reduction, generator)
+        super().__init__(samples, generator, options)
         check_choice("baseline", baseline, BASELINES)
         if baseline == "leave-one-out":
             check_samples(samples, 2, " for the leave-one-out baseline")
@@ -87,33 +81,14 @@ class ReinforceLoss(SampledLossBase):
         """The options, as they were given."""
         return f"baseline={self.baseline!r}, {super().extra_repr()}"
 
-    def forward(
-        self,
-        logits: Tensor,
-        labels: Tensor | None = None,
-        *,
-        references: Tensor | IdLists | None = None,
-        mask: Tensor | None = None,
-    ) -> Tensor:
-        """The loss, of samples drawn from the rows of the logits.
-
-        Args:
-            logits: (B, T, V).
-            labels: (B, T), as for cross-entropy. May be left out where ``references`` are given.
-            references: where they are not the labels: (B, R), (B, K, R) or nested lists; lengths need not be T.
-            mask: (B, T) bool, positions that count; by default those with a label.
-        """
-        check_logits(logits)
-        with torch.autocast(logits.device.type, enabled=False):
-            targets, rows = self._prepare(logits, labels, references, mask)
-            tokens = self._draw(rows)
-            if self.baseline == "greedy":
-                tokens = torch.cat([tokens, rows.argmax(-1)[:, None]], 1)
-            rewarded = self._reward(tokens, targets)
-            samples = rewarded.first(self.samples)
-            greedy = rewarded.rewards[:, self.samples :]
-            of_tokens = token_log_probs(logits, rows, samples.tokens.transpose(1, 2)).transpose(1, 2)
-            return self._loss(samples, samples.log_probs(of_tokens), greedy, targets.mask.any(1))
+    def _drawn_loss(self, drawn: SampledRows) -> Tensor:
+        tokens = drawn.tokens
+        if self.baseline == "greedy":
+            tokens = torch.cat([tokens, drawn.greedy[:, None]], 1)
+        rewarded = self._reward_rows(tokens, drawn.targets)
+        samples = rewarded.first(self.samples)
+        greedy, log_probs = rewarded.rewards[:, self.samples :], samples.log_probs(drawn.log_probs)
+        return self._loss(samples, log_probs, greedy, drawn.targets.limits > 0)
 
     def from_samples(
         self,
@@ -127,7 +102,7 @@ class ReinforceLoss(SampledLossBase):
         """The loss of sequences a decoder has sampled, each token fed back to it.
 
         Args:
-            tokens: (B, S, T), or (B, T) for one sample a sentence; ``ignore_index`` where nothing counts, and what
+            tokens: (B, S, T), or (B, T) for one sample per sentence; ``ignore_index`` where nothing counts, and what
                 follows the first ``eos_id`` does not count either.
             log_probs: as ``tokens``, the log-probability the decoder gave each of them, with its gradient; that of the
                 EOS belongs to it.
@@ -137,7 +112,7 @@ class ReinforceLoss(SampledLossBase):
 
         S need not be ``samples``.
         """
-        given = prepare_given_samples(tokens, log_probs, references, mask, self.options, self.ignore_index)
+        given = self._given(tokens, log_probs, references, mask)
         if self.baseline == "leave-one-out":
             check_samples(given.log_probs.shape[1], 2, ", as tokens (B, S, T), for the leave-one-out baseline")
         reward = given.samples.rewards[:, :0]
@@ -147,16 +122,16 @@ class ReinforceLoss(SampledLossBase):
                     "greedy is None; expected the decoder's greedy output (B, T), since baseline is 'greedy'"
                 )
             ids = check_given_tokens("greedy", greedy, batch=given.log_probs.shape[0])
-            valid = ids != self.ignore_index
-            reward = reward_samples(torch.where(valid, ids, 0), valid, given.references, self.options).rewards
+            valid = ids != self.expectation.ignore_index
+            reward = self._reward(torch.where(valid, ids, 0), valid, given.references).rewards
         return self._loss(given.samples, given.log_probs, reward, given.counted)
 
     def _loss(self, samples: RewardedSamples, log_probs: Tensor, greedy: Tensor, counted: Tensor) -> Tensor:
         baselines = self._baselines(samples.rewards, greedy)
-        self._watch(samples, baselines, counted)
+        self._record(samples, baselines, counted)
         rewards = samples.rewards.to(log_probs.dtype)
         advantages = (samples.rewards - baselines).to(log_probs.dtype)
-        return self._reduce(with_gradient_of((1 - rewards).mean(1), -(advantages * log_probs).mean(1)), counted)
+        return self.reduce(with_gradient_of((1 - rewards).mean(1), -(advantages * log_probs).mean(1)), counted)
 
     def _baselines(self, rewards: Tensor, greedy: Tensor) -> Tensor:
         if self.baseline == "greedy":

@@ -1,38 +1,15 @@
 """Rewards: smoothed sentence BLEU of sampled token ids, on their device, the samples folded into the batch."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from bleugrad.core.arguments import check_int, check_nonnegative, check_order, check_weights
-from bleugrad.core.matrix_bleu import clipped_matches
-from bleugrad.core.score import brevity_penalties, smoothed_precisions, weighted_geometric_mean, widest_float
-from bleugrad.core.sequences import References, before_eos, close_up
-
-
-@dataclass(frozen=True)
-class RewardOptions:
-    """How a sampled sequence becomes a reward: smoothed sentence BLEU of the tokens before EOS. Checked."""
-
-    max_order: int
-    weights: tuple[float, ...]
-    smoothing: float
-    eos_id: int | None
-
-    @classmethod
-    def checked(
-        cls, max_order: int, weights: Sequence[float] | None, smoothing: float, eos_id: int | None
-    ) -> "RewardOptions":
-        """The options, or an error that names the wrong one."""
-        max_order = check_order(max_order)
-        return cls(
-            max_order,
-            check_weights(weights, max_order),
-            check_nonnegative("smoothing", smoothing),
-            None if eos_id is None else check_int("eos_id", eos_id),
-        )
+from bleugrad.backends.dtypes import widest_float
+from bleugrad.lengths.brevity import brevity_penalties
+from bleugrad.references.sequences import References, before_eos, close_up
+from bleugrad.scores.bleu import BLEU, smoothed_precisions, weighted_geometric_mean
+from bleugrad.scores.bleu_of_ids import clipped_matches, in_words
 
 
 @dataclass(frozen=True)
@@ -41,7 +18,7 @@ class RewardedSamples:
 
     ``tokens`` (B, S, T) stand where they were drawn. ``scored`` (B, S, T) is True at the tokens whose probabilities
     multiply to the probability of the sequence: those before the first EOS, and that EOS. ``matches`` (B, S, N),
-    ``lengths`` (B, S) and ``rewards`` (B, S) are those of the tokens before it.
+    ``lengths`` (B, S) and ``rewards`` (B, S) are those of the tokens before it, or of the words they make.
     """
 
     tokens: Tensor
@@ -59,41 +36,52 @@ class RewardedSamples:
         return torch.where(self.scored, of_tokens, 0).sum(2)
 
 
-def reward_samples(tokens: Tensor, valid: Tensor, references: References, options: RewardOptions) -> RewardedSamples:
-    """Smoothed sentence BLEU of sequences: exact, what :func:`bleugrad.bleu` gives for them.
+def reward_samples(
+    tokens: Tensor,
+    valid: Tensor,
+    references: References,
+    score: BLEU,
+    eos_id: int | None,
+    word_start: Tensor | None = None,
+) -> RewardedSamples:
+    """Smoothed sentence BLEU of sequences: exact, equal to :func:`bleugrad.bleu`.
 
     Args:
         tokens: (B, S, T) ids.
         valid: (B, S, T) or (B, 1, T) bool, positions that count; the sequence is what stands there before EOS.
-        references: of the B sentences.
-        options: orders, weights, smoothing and EOS.
+        references: of the B sentences, in tokens.
+        score: orders, weights and smoothing.
+        eos_id: sequences end before it.
+        word_start: (V,) bool, tokens that open a word; None to count tokens.
 
     O(B S N (T + L) log(T + L)) time.
     """
-    batch, samples, steps = tokens.shape
+    batch, samples, _ = tokens.shape
     valid = valid.expand_as(tokens)
-    kept = before_eos(tokens, valid, options.eos_id)
-    closed, lengths = close_up(torch.where(kept, tokens, 0).view(-1, steps), kept.reshape(-1, steps))
+    kept = before_eos(tokens, valid, eos_id)
+    ids, lengths = close_up(torch.where(kept, tokens, 0).flatten(0, 1), kept.flatten(0, 1))
     folded = References(references.ids.repeat_interleave(samples, 0), references.lengths.repeat_interleave(samples, 0))
-    matches = clipped_matches(closed, lengths, folded, options.max_order)
+    if word_start is not None:
+        ids, lengths, folded = in_words(ids, lengths, folded, word_start)
+    matches = clipped_matches(ids, lengths, folded, score.max_order)
     kind = widest_float(tokens.device)
-    rewards = score_matches(matches.to(kind), lengths, folded.closest_lengths(lengths), options)
+    rewards = score_matches(matches.to(kind), lengths, folded.closest_lengths(lengths), score)
     return RewardedSamples(
         tokens=tokens,
-        scored=kept | _first_eos(tokens, valid, options.eos_id),
-        matches=matches.view(batch, samples, options.max_order),
+        scored=kept | _first_eos(tokens, valid, eos_id),
+        matches=matches.view(batch, samples, score.max_order),
         lengths=lengths.view(batch, samples),
         rewards=rewards.view(batch, samples),
     )
 
 
-def score_matches(matches: Tensor, lengths: Tensor, reference_lengths: Tensor, options: RewardOptions) -> Tensor:
+def score_matches(matches: Tensor, lengths: Tensor, reference_lengths: Tensor, score: BLEU) -> Tensor:
     """``BP * prod_n ((O_n + s) / (M_n + s)) ^ w_n`` of matches (..., N) at hypothesis lengths (...), in their dtype."""
-    orders = torch.arange(options.max_order, device=lengths.device)
+    orders = torch.arange(score.max_order, device=lengths.device)
     totals = (lengths[..., None] - orders).clamp(min=0).to(matches.dtype)
-    precisions = smoothed_precisions(matches, totals, options.smoothing)
+    precisions = smoothed_precisions(matches, totals, score.smoothing)
     penalty = brevity_penalties(lengths.to(matches.dtype), reference_lengths.to(matches.dtype))
-    return penalty * weighted_geometric_mean(precisions, options.weights)
+    return penalty * weighted_geometric_mean(precisions, score.weights)
 
 
 def leave_one_out(values: Tensor) -> Tensor:
@@ -106,7 +94,7 @@ def leave_one_out(values: Tensor) -> Tensor:
 
 
 def _first_eos(tokens: Tensor, valid: Tensor, eos_id: int | None) -> Tensor:
-    """Where the first valid EOS of each sequence stands."""
+    """The position of the first valid EOS of each sequence, as a mask."""
     if eos_id is None:
         return torch.zeros_like(valid)
     ends = (tokens == eos_id) & valid

@@ -1,21 +1,20 @@
 """The unbiased gradient of expected BLEU with little variance: exact expectations as the control variate of samples."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from bleugrad.core.arguments import check_logits
-from bleugrad.core.certificates import matches_by_length
-from bleugrad.core.expected_statistics import ScoreOptions, expected_statistics
-from bleugrad.core.lengths import Lengths
-from bleugrad.core.match_probabilities import Gathered
-from bleugrad.core.sequences import IdLists, References
-from bleugrad.losses.draws import token_log_probs
-from bleugrad.losses.labels import Targets
-from bleugrad.losses.rewards import RewardedSamples, RewardOptions, score_matches
-from bleugrad.losses.sampling import SampledLossBase, with_gradient_of
+from bleugrad.losses.base import LossOptions
+from bleugrad.losses.rewards import RewardedSamples, score_matches
+from bleugrad.losses.sampling import SampledLossBase, SampledRows, with_gradient_of
+from bleugrad.matches.statistics import ExpectedStatistics, row_statistics
+from bleugrad.references.targets import Targets
+from bleugrad.scores.bleu import BLEU
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class LinearBLEU:
         return (self.intercepts * probs).sum(1) + (self.slopes * joint_matches).sum((1, 2))
 
 
-def linearise(joint_matches: Tensor, lengths: Lengths, references: References, options: RewardOptions) -> LinearBLEU:
+def linearise(statistics: ExpectedStatistics, score: BLEU) -> tuple[LinearBLEU, Tensor]:
     """The line that follows BLEU best where matches come in rare events, for each length l with e = E[O | length l].
 
     A match of order k brings one of every lower order with it: an *event* adds 1 to O_1..O_k, written O + v_k, and
@@ -55,20 +54,33 @@ def linearise(joint_matches: Tensor, lengths: Lengths, references: References, o
     Any constants leave the gradient unbiased; these make BLEU - S small, also where matches are rare, and there the
     tangent of BLEU would not (it is that of a curve of which only whole numbers of matches are seen).
 
-    The one division is by P(length), clamped to the smallest normal number. O(B N^2 S) time.
+    In words E[O | length] is not known. There e = E[O] stands in for it, and the slopes are their mean over lengths, so
+    that the expectation of S needs no joint expectation.
+
+    Returns the line, and E[O_n; length] (B, N, S) (in words the product of the two expectations, which does as well
+    where slopes do not depend on the length). The one division is by P(length), clamped to the smallest normal number.
+    O(B N^2 S) time.
     """
-    probs = lengths.probs.detach()
-    expected = (joint_matches.detach() / probs.clamp(min=torch.finfo(probs.dtype).tiny)[:, None]).transpose(1, 2)
-    events = torch.ones(options.max_order, options.max_order, dtype=probs.dtype, device=probs.device).tril()
-    closest = references.closest_lengths(lengths.support)
+    lengths, windows, orders = statistics.lengths, statistics.windows, score.max_order
+    assert windows is not None
+    probs, in_words = lengths.probs.detach(), windows.opening is not None
+    if in_words:
+        joint = statistics.matches[..., None] * lengths.probs[:, None]
+        expected = statistics.matches.detach()[:, None].expand(-1, probs.shape[1], -1)
+    else:
+        joint = windows.matches_by_length()
+        expected = (joint.detach() / probs.clamp(min=torch.finfo(probs.dtype).tiny)[:, None]).transpose(1, 2)
+    events = torch.ones(orders, orders, dtype=probs.dtype, device=probs.device).tril()
+    support, closest = lengths.support[..., None], statistics.references.closest_lengths(lengths.support)[..., None]
     value, one, two = (
-        score_matches(expected[..., None, :] + count * events, lengths.support[..., None], closest[..., None], options)
-        for count in (0, 1, 2)
+        score_matches(expected[..., None, :] + count * events, support, closest, score) for count in (0, 1, 2)
     )
     slopes = (one - value).diff(dim=2, prepend=torch.zeros_like(value[..., :1]))
+    if in_words:
+        slopes = (slopes * probs[..., None]).sum(1, keepdim=True).expand_as(slopes)
     numbers = -expected.diff(dim=2, append=torch.zeros_like(expected[..., :1]))
     level = value[..., 0] + (numbers / 2 * (two - 2 * one + value)).sum(2)
-    return LinearBLEU(level - (slopes * expected).sum(2), slopes.transpose(1, 2))
+    return LinearBLEU(level - (slopes * expected).sum(2), slopes.transpose(1, 2)), joint
 
 
 class UnbiasedBLEULoss(SampledLossBase):
@@ -86,19 +98,14 @@ class UnbiasedBLEULoss(SampledLossBase):
     in BLEU is left to the samples.
 
     With ``eos_id`` the length is random, and c and alpha are fitted to each length; E[C] follows from the exact joint
-    expectations of matches and length.
+    expectations of matches and length. In words these are not known, so c is fitted to each length and alpha to all.
 
     Args:
         samples: of each sentence.
-        max_order: highest n-gram order N.
-        weights: N non-negative numbers that sum to 1, uniform by default.
-        smoothing: added to matches and totals of every order. Without it BLEU is far from linear where an order has few
-            matches, and the variance is larger.
-        eos_id: samples end before their first EOS, and so do labels and references.
-        ignore_index: labels equal to it do not count.
-        reduction: "mean" over sentences with a position that counts, "sum", or "none" for (B,), 0 where nothing counts.
         generator: where the random numbers come from: a ``torch.Generator`` on the device of the logits, a seed for one
             of the loss's own, or None for torch's default.
+        options: those of :class:`bleugrad.ExpectedBLEULoss` but ``method`` and ``level``, by name. Without smoothing
+            BLEU is far from linear where an order has few matches, and the variance is larger.
 
     After a call ``statistics`` holds the samples, rewards and, as baselines, C(x), as
     :class:`~bleugrad.losses.sampling.SampleStatistics`.
@@ -119,73 +126,29 @@ class UnbiasedBLEULoss(SampledLossBase):
         (0.654, torch.Size([2, 5, 100]))
     """
 
+    patterns = True
+
     def __init__(
         self,
-        samples: int = 1,
-        max_order: int = 4,
-        weights: Sequence[float] | None = None,
-        smoothing: float = 1.0,
-        eos_id: int | None = None,
-        ignore_index: int = -100,
-        reduction: str = "mean",
-        generator: torch.Generator | int | None = None,
-    ) -> None:
-        super().__init__(samples, max_order, weights, smoothing, eos_id, ignore_index, reduction, generator)
-
-    def forward(
-        self,
-        logits: Tensor,
-        labels: Tensor | None = None,
         *,
-        references: Tensor | IdLists | None = None,
-        mask: Tensor | None = None,
-    ) -> Tensor:
-        """The loss.
+        samples: int = 1,
+        generator: torch.Generator | int | None = None,
+        **options: "Unpack[LossOptions]",
+    ) -> None:
+        super().__init__(samples, generator, options)
 
-        Args:
-            logits: (B, T, V).
-            labels: (B, T), as for cross-entropy. May be left out where ``references`` are given.
-            references: where they are not the labels: (B, R), (B, K, R) or nested lists; lengths need not be T.
-            mask: (B, T) bool, positions that count; by default those with a label.
-        """
-        check_logits(logits)
-        with torch.autocast(logits.device.type, enabled=False):
-            targets, rows = self._prepare(logits, labels, references, mask)
-            samples = self._reward(self._draw(rows), targets)
-            gathered, of_tokens = self._gather(logits, rows, samples.tokens, targets)
-            joint, lengths = self._joint_matches(gathered, targets)
-            linear = linearise(joint, lengths, targets.references, self.options)
-            return self._loss(samples, samples.log_probs(of_tokens), linear, joint, lengths, targets.mask.any(1))
-
-    def _gather(self, logits: Tensor, rows: Tensor, tokens: Tensor, targets: Targets) -> tuple[Gathered, Tensor]:
-        """Match probabilities, and the sampled tokens' log-probabilities (B, S, T), in one pass."""
-        columns = targets.counted.columns()
-        everywhere = columns[:, None].expand(-1, rows.shape[1], -1)
-        log_probs = token_log_probs(logits, rows, torch.cat([everywhere, tokens.transpose(1, 2)], 2))
-        of_columns, of_tokens = log_probs.split([columns.shape[1], tokens.shape[1]], 2)
-        nothing = of_columns.new_empty(0)
-        return Gathered(of_columns.exp(), nothing, nothing), of_tokens.transpose(1, 2)
-
-    def _joint_matches(self, gathered: Gathered, targets: Targets) -> tuple[Tensor, Lengths]:
-        """Exact E[O_n; length] (B, N, S), and the lengths."""
-        options = self.options
-        exact = ScoreOptions("exact", options.max_order, options.weights, options.smoothing, "sentence")
-        statistics = expected_statistics(gathered, targets.counted, targets.mask, exact)
-        assert statistics.new_matches is not None
-        return matches_by_length(statistics.new_matches, statistics.windows.ending), statistics.lengths
-
-    def _loss(
-        self,
-        samples: RewardedSamples,
-        log_probs: Tensor,
-        linear: LinearBLEU,
-        joint: Tensor,
-        lengths: Lengths,
-        counted: Tensor,
-    ) -> Tensor:
-        expected = linear.expectation(lengths.probs, joint)
-        stand_in = linear.of_samples(samples, random_length=self.options.eos_id is not None)
-        self._watch(samples, stand_in, counted)
+    def _drawn_loss(self, drawn: SampledRows) -> Tensor:
+        targets = drawn.targets
+        samples = self._reward_rows(drawn.tokens, targets)
+        statistics = row_statistics(drawn.chosen_log_probs.exp(), drawn.opening, targets, "exact")
+        linear, joint = linearise(statistics, self.expectation.score)
+        expected = linear.expectation(statistics.lengths.probs, joint)
+        stand_in = linear.of_samples(samples, random_length=not statistics.lengths.fixed)
+        self._record(samples, stand_in, targets.limits > 0)
         residuals = (samples.rewards - stand_in).to(expected.dtype)
         value = 1 - expected - residuals.mean(1)
-        return self._reduce(with_gradient_of(value, -expected - (residuals * log_probs).mean(1)), counted)
+        surrogate = -expected - (residuals * samples.log_probs(drawn.log_probs)).mean(1)
+        return self.reduce(with_gradient_of(value, surrogate), targets.limits > 0)
+
+    def _chosen(self, targets: Targets, shape: tuple[int, int]) -> Tensor:
+        return targets.columns[:, None].expand(*shape, -1)

@@ -9,23 +9,18 @@ from torch import Tensor, nn
 from bleugrad.models.config import ModelConfig
 from bleugrad.models.decoder import Decoder
 from bleugrad.models.encoder import Encoder
-from bleugrad.models.noise import Noise, StepNoise
-from bleugrad.models.state import DecoderState, Memory
+from bleugrad.models.state import DecoderState, Memory, Noise
 
 ALIGNED = 16
-"""Logits in 64 bytes."""
+"""float32 logits in 64 bytes."""
 
 
 class AttentionLSTM(nn.Module):
     """Source tokens to logits of target tokens.
 
-    Dropout acts in training mode only: on embeddings, between layers and on the attentional vector, which is fed back
-    and projected as it was dropped. All parameters start uniform in ``-initial_range .. initial_range``.
-
-    Args:
-        config: the sizes.
-        source_size: tokens of the source vocabulary.
-        target_size: tokens of the target vocabulary, V.
+    In training mode dropout acts on embeddings, between layers and on the attentional vector, before that is fed back
+    and projected. Initial parameters are uniform in ``-initial_range .. initial_range``. ``source_size`` and
+    ``target_size`` (V) are the sizes of the vocabularies.
 
     Example:
         >>> import torch
@@ -49,17 +44,14 @@ class AttentionLSTM(nn.Module):
             nn.init.uniform_(parameter, -config.initial_range, config.initial_range)
 
     def encode(self, source: Tensor, source_lengths: Tensor) -> Memory:
-        """What the decoder reads of the sources.
+        """Encode sources for the decoder.
 
-        Args:
-            source: (B, S) ids, padded on the right with any id. B may be 0: all results then have no rows, and
-                gradients are 0.
-            source_lengths: (B,) tokens of each sentence, at least 1.
+        ``source`` (B, S) is padded on the right with any id, ``source_lengths`` (B,) are at least 1. B may be 0.
         """
         _check_source(source, source_lengths)
         if len(source) == 0:
-            alone = self.encode(source.new_zeros(1, 1), source_lengths.new_ones(1))
-            return alone.select(torch.empty(0, dtype=torch.long, device=source.device))
+            one = self.encode(source.new_zeros(1, 1), source_lengths.new_ones(1))
+            return one.select(torch.empty(0, dtype=torch.long, device=source.device))
         lengths = source_lengths.cpu()
         mask = torch.arange(source.shape[1]) < lengths[:, None]
         encoded, cells = self.encoder(self.dropout(self.source_embedding(source)), lengths)
@@ -70,16 +62,14 @@ class AttentionLSTM(nn.Module):
         return self.project(self.hidden_states(source, source_lengths, inputs))
 
     def hidden_states(self, source: Tensor, source_lengths: Tensor, inputs: Tensor) -> Tensor:
-        """(B, T, H), what :meth:`project` reads: for losses that take hidden states and the projection apart."""
+        """(B, T, H), the inputs of :meth:`project`, for losses that take hidden states and projection."""
         return self.decode(self.encode(source, source_lengths), inputs)
 
     def decode(self, memory: Memory, inputs: Tensor, noise: Noise | None = None) -> Tensor:
-        """Hidden states (B, T, H) of a decoder that is given ``inputs`` (B, T): BOS, then the token at each position.
+        """Hidden states (B, T, H) of a decoder with ``inputs`` (B, T): BOS, then the token at each position.
 
-        Args:
-            memory: the encoded sources; B may be a multiple of their number, the rows of a sentence side by side.
-            inputs: (B, T) ids.
-            noise: of dropout over at least T steps; None draws it, in training mode.
+        B may be a multiple of the number of sources, with the rows of a sentence side by side. ``noise`` is the dropout
+        of at least T steps; None draws it in training mode.
         """
         rows, steps = inputs.shape
         noise = self.draw_noise(rows, steps) if noise is None else noise
@@ -99,21 +89,14 @@ class AttentionLSTM(nn.Module):
         memory: Memory,
         state: DecoderState,
         tokens: Tensor,
-        noise: StepNoise | None = None,
+        noise: Noise | None = None,
         origins: Tensor | None = None,
     ) -> tuple[Tensor, DecoderState]:
-        """One step of decoding, without dropout unless its noise is given.
+        """One decoding step; returns (B, H) for :meth:`project`, and the new state.
 
-        Args:
-            memory: of n sentences.
-            state: of B rows, a multiple of n: the hypotheses of a sentence side by side.
-            tokens: (B,), the token before.
-            noise: of dropout.
-            origins: (B,), the row of the state that each row goes on from, when that is not its own; the state may then
-                have any number of rows, and each is computed with once.
-
-        Returns:
-            (B, H) for :meth:`project`, and the state after.
+        ``state`` has B rows, a multiple of the number of sentences, with the hypotheses of a sentence side by side.
+        ``tokens`` (B,) are the previous tokens. ``origins`` (B,) is the row of the state that each row continues, if it
+        is not its own; the state may then have any number of rows, and each is processed once.
         """
         if noise is not None and noise.tokens is not None:
             return self.step_embedded(memory, state, self.target_embedding(tokens), noise)
@@ -123,10 +106,10 @@ class AttentionLSTM(nn.Module):
         return after.attentional, after
 
     def step_embedded(
-        self, memory: Memory, state: DecoderState, embedded: Tensor, noise: StepNoise | None = None
+        self, memory: Memory, state: DecoderState, embedded: Tensor, noise: Noise | None = None
     ) -> tuple[Tensor, DecoderState]:
-        """:meth:`step` with the embedding (B, E) of the token before, which may be a mixture of tokens."""
-        noise = noise or StepNoise()
+        """:meth:`step` with the embedding (B, E) of the previous token, or of a mixture of tokens."""
+        noise = noise or Noise()
         if noise.tokens is not None:
             embedded = embedded * noise.tokens
         after = self.decoder.step(memory, state, self.decoder.token_gates(embedded), noise.layers)
@@ -137,10 +120,10 @@ class AttentionLSTM(nn.Module):
         return F.linear(hidden, self.output.weight, self.output.bias)
 
     def projection(self) -> Callable[[Tensor], Tensor]:
-        """:meth:`project` for many calls without a gradient while the parameters stay as they are.
+        """:meth:`project` for many calls without gradient and with constant parameters.
 
-        Rows of logits are filled up to a multiple of ``ALIGNED`` with tokens of probability 0: products into rows
-        of odd length are up to half as slow again on a CPU.
+        Rows of logits are padded to a multiple of ``ALIGNED`` with tokens of probability 0: on a CPU, matrix products
+        with rows of odd length take up to 1.5 times as long.
         """
         spare = -self.target_size % ALIGNED
         weight = F.pad(self.output.weight.detach(), (0, 0, 0, spare))
@@ -148,18 +131,20 @@ class AttentionLSTM(nn.Module):
         return lambda hidden: F.linear(hidden, weight, bias)
 
     def draw_noise(self, rows: int, steps: int) -> Noise:
-        """Dropout of the decoder for :meth:`decode` and :meth:`step`: none outside training mode."""
-        config = self.config
-        dropout = config.dropout if self.training else 0.0
-        sizes = (steps, rows, config.embedding, config.decoder_layers, config.hidden)
-        return Noise.draw(dropout, *sizes, like=self.output.weight)
+        """Dropout for :meth:`decode` and :meth:`step`; none outside training mode."""
+        config, like = self.config, self.output.weight
+        if not self.training or config.dropout == 0:
+            return Noise()
+        kept = 1 - config.dropout
+        shapes = (steps, rows, config.embedding), (steps, config.decoder_layers, rows, config.hidden)
+        return Noise(*(like.new_empty(shape).bernoulli_(kept).div_(kept) for shape in shapes))
 
 
 def _check_source(source: Tensor, lengths: Tensor) -> None:
     if source.dim() != 2 or source.is_floating_point():
         raise ValueError(f"source is {source.dtype} {tuple(source.shape)}; expected token ids (B, S)")
     if lengths.shape != source.shape[:1]:
-        raise ValueError(f"source_lengths is {tuple(lengths.shape)}; expected one length a sentence ({len(source)},)")
+        raise ValueError(f"source_lengths is {tuple(lengths.shape)}; expected one length per sentence ({len(source)},)")
     if len(source) and not 1 <= int(lengths.min()) <= int(lengths.max()) <= source.shape[1]:
         raise ValueError(
             f"source_lengths is from {int(lengths.min())} to {int(lengths.max())}; expected 1 to {source.shape[1]}"

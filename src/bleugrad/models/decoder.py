@@ -8,22 +8,17 @@ from bleugrad.models.state import DecoderState, Memory
 
 
 class Decoder(nn.Module):
-    """LSTM layers whose input is the token before and the attentional vector before.
+    """LSTM layers whose inputs are the previous token and the previous attentional vector.
 
-    One step, for the embedded token e of the step before, with Luong's multiplicative attention::
+    One step, for the embedded previous token e, with Luong's multiplicative attention::
 
-        h, c        = LSTM([e, attentional before], h, c)            layers above read the h below
+        h, c        = LSTM([e, previous attentional], h, c)          upper layers read the h below
         weights     = softmax over source positions of keys · h,      keys = W_key encoded
         attentional = tanh(W_context (weights · encoded) + W_hidden h)
 
-    ``W_context`` is applied to the encoded source once, before the steps, since it passes through the weighted sum;
-    the part of the gates that reads tokens is one product for all steps of teacher forcing.
-
-    Args:
-        width: of the embedded tokens.
-        hidden: units H.
-        layers: of the LSTM.
-        encoded: width of the encoder's outputs.
+    ``W_context`` is applied to the encoded source once, before all steps, because the weighted sum is linear. With
+    teacher forcing, the gates of the tokens are one product for all steps. ``width`` is that of embedded tokens,
+    ``hidden`` is H, ``encoded`` the width of the encoder's outputs.
     """
 
     def __init__(self, width: int, hidden: int, layers: int, encoded: int) -> None:
@@ -53,15 +48,11 @@ class Decoder(nn.Module):
         noise: Tensor | None = None,
         origins: Tensor | None = None,
     ) -> DecoderState:
-        """The state after a step; its ``attentional`` is what the output projection reads.
+        """The state after a step; its ``attentional`` is the input of the output projection.
 
-        Args:
-            memory: of n sentences.
-            state: of B rows, a multiple of n: the hypotheses of each sentence side by side.
-            token_gates: (B, 4H), what the token before adds to the gates of the first layer.
-            noise: (layers, B, H) factors of dropout, of what the layers above read and of the attentional vector.
-            origins: (B,), the row of the state that each row goes on from; None where that is its own. What a row of
-                the state adds to the gates is computed once for all that go on from it.
+        ``token_gates`` (B, 4H) is the part of the previous tokens in the gates of the first layer, ``noise``
+        (layers, B, H) the dropout of the inputs of upper layers and of the attentional vector. For the others, see
+        :meth:`bleugrad.models.attention_lstm.AttentionLSTM.step`.
         """
         fed = self.feeding_gates(torch.cat([state.attentional, state.hidden[0]], -1))
         if origins is not None:

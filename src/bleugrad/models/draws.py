@@ -6,12 +6,11 @@ from torch import Tensor
 
 
 def draw(logits: Tensor, temperature: float = 1.0, generator: torch.Generator | None = None) -> Tensor:
-    """One token a row of logits (B, V), with the probabilities of ``softmax(logits / temperature)``.
+    """One token per row of logits (B, V), with the probabilities ``softmax(logits / temperature)``.
 
-    By the running sum of the probabilities: one uniform number a row, ten times faster than noise for every token. A
-    logit of -inf is never drawn.
+    Cumulative sums and one uniform number per row are ten times faster than Gumbel noise. Never draws a logit of -inf.
     """
-    # float32 sums would give rare tokens of a large vocabulary a wrong share; some devices have nothing finer
+    # float32 sums would give rare tokens of a large vocabulary a wrong share; mps has no float64
     kind = torch.float32 if logits.device.type == "mps" else torch.float64
     sums = F.softmax(logits.float() / temperature, -1).cumsum(-1, dtype=kind)
     total = sums[:, -1:]

@@ -1,4 +1,4 @@
-"""How the decoder is fed while training: the reference's tokens, its own, a mixture, or Gumbel samples."""
+"""Inputs of the decoder in training: the reference, its own tokens, a mixture, or Gumbel samples."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,24 +10,22 @@ from torch import Tensor
 
 from bleugrad.models.attention_lstm import AttentionLSTM
 from bleugrad.models.draws import draw
-from bleugrad.models.noise import Noise
-from bleugrad.models.specials import BOS, EOS, PAD
-from bleugrad.models.state import DecoderState, Memory
+from bleugrad.models.state import Memory
+from bleugrad.special_ids import BOS, EOS, PAD
 
 Feeding = Literal["reference", "greedy", "sample", "mixture", "gumbel"]
 
 
 @dataclass(frozen=True)
-class Fed:
-    """What a decoder said, and what it was fed.
+class DecoderOutput:
+    """Outputs and inputs of a decoder.
 
     Attributes:
         logits: (B, T, V), differentiable.
-        inputs: (B, T), the token given at each position; BOS first.
-        tokens: (B, T), the token taken at each position, which is the next position's input. After the decoder's own
-            EOS, and at the end of a reference, it is PAD.
-        mask: (B, T) bool, True up to the decoder's own first EOS, that included, and at the positions further on that
-            were asked for; with "reference" and "mixture" at the positions of the reference.
+        inputs: (B, T), the input token of each position, BOS first.
+        tokens: (B, T), the input token of the next position; PAD after the decoder's own EOS and after a reference.
+        mask: (B, T) bool, True up to and including the decoder's own first EOS, and at the ``further`` positions; with
+            "reference" and "mixture" at the positions of the reference.
     """
 
     logits: Tensor
@@ -47,37 +45,28 @@ def feed(
     further: int = 0,
     temperature: float = 1.0,
     generator: torch.Generator | None = None,
-) -> Fed:
-    """Logits of a decoder fed as ``feeding`` says.
+) -> DecoderOutput:
+    """Decode with one kind of inputs.
 
-    "reference" is teacher forcing. "greedy" and "sample" feed the decoder's own most likely or drawn token, from BOS
-    until every row has its EOS or ``steps`` positions are full: the length is random. "mixture" feeds, at each position
-    of the reference, its own drawn token with ``own_probability`` and the reference's otherwise. "gumbel" draws with
-    Gumbel noise, feeds the drawn token's embedding, and backpropagates as if the softmax at ``temperature`` had been
-    fed (straight-through).
+    "reference" is teacher forcing. "greedy" and "sample" feed the most likely or a sampled token, until every row has
+    an EOS or ``steps`` positions: the length is random. "mixture" feeds, at each position of the reference, a sampled
+    token with ``own_probability``, else the token of the reference. "gumbel" samples with Gumbel noise, feeds the
+    embedding of the token, and backpropagates through the softmax at ``temperature`` (straight-through).
 
-    No gradient flows through a choice of token, except with "gumbel". The other feedings choose tokens without gradient
-    first, then decode them all at once, with the same dropout: the logits are those the tokens were drawn from.
+    Only "gumbel" has gradients through the choice of tokens. The others choose tokens without gradients first, then
+    decode them in one pass with the same dropout, so the logits are those that the tokens were drawn from.
 
-    A decoder that stops at its own EOS never learns what it would have written had it gone on. With ``further`` it
-    takes another token where it would end, and has as many positions more: they tell what a later end is worth.
+    With ``further``, a decoder that would end takes another token instead of EOS, and continues for that many
+    positions. They show the effect of a later end, which a decoder that stops at EOS never sees.
 
-    Args:
-        model: in training mode its dropout acts.
-        memory: the encoded sources; their number divides B, rows of a sentence side by side.
-        inputs: (B, T), the reference's tokens after BOS, padded with PAD. Without ``steps`` its T is the number of
-            positions.
-        feeding: see above.
-        own_probability: of "mixture".
-        steps: positions at most, with "greedy", "sample" and "gumbel".
-        further: positions after the own EOS, with "greedy" and "sample"; EOS is then never taken.
-        temperature: logits are divided by it before "sample" and "mixture" draw; that of the softmax of "gumbel".
-        generator: of the draws, on the model's device.
+    ``inputs`` (B, T) are BOS and the tokens of the reference, padded with PAD. B is a multiple of the number of encoded
+    sources, with the rows of a sentence side by side. ``steps`` is T by default. ``temperature`` is that of "sample",
+    "mixture" and "gumbel". ``generator`` is on the model's device.
     """
     _check(feeding, own_probability, steps, further, temperature)
     if feeding == "reference":
         tokens = F.pad(inputs[:, 1:], (0, 1), value=PAD)
-        return Fed(model.project(model.decode(memory, inputs)), inputs, tokens, inputs != PAD)
+        return DecoderOutput(model.project(model.decode(memory, inputs)), inputs, tokens, inputs != PAD)
     if feeding == "mixture":
         return _mixture(model, memory, inputs, own_probability, temperature, generator)
     positions = inputs.shape[1] if steps is None else steps
@@ -92,9 +81,9 @@ def feed(
 
 def _own(
     model: AttentionLSTM, memory: Memory, rows: int, steps: int, further: int, choose: Callable[[Tensor], Tensor]
-) -> Fed:
-    noise = model.draw_noise(rows, steps)
-    token, state = _first(memory, rows)
+) -> DecoderOutput:
+    noise, state = model.draw_noise(rows, steps), memory.state_of(rows)
+    token = torch.full((rows,), BOS, device=memory.bias.device)
     ended = torch.zeros_like(token, dtype=torch.bool)
     left = torch.full_like(token, steps)
     taken, reached = [], []
@@ -114,12 +103,10 @@ def _own(
             ended = ended | ends
             if (left <= 0).all():
                 break
-    return _decoded(model, memory, torch.stack(taken, 1), torch.stack(reached, 1), noise)
-
-
-def _decoded(model: AttentionLSTM, memory: Memory, tokens: Tensor, mask: Tensor, noise: Noise) -> Fed:
+    tokens = torch.stack(taken, 1)
     inputs = F.pad(tokens[:, :-1], (1, 0), value=BOS)
-    return Fed(model.project(model.decode(memory, inputs, noise)), inputs, tokens, mask)
+    logits = model.project(model.decode(memory, inputs, noise))
+    return DecoderOutput(logits, inputs, tokens, torch.stack(reached, 1))
 
 
 def _mixture(
@@ -129,12 +116,11 @@ def _mixture(
     own_probability: float,
     temperature: float,
     generator: torch.Generator | None,
-) -> Fed:
+) -> DecoderOutput:
     rows, steps = reference.shape
-    noise = model.draw_noise(rows, steps)
+    noise, state = model.draw_noise(rows, steps), memory.state_of(rows)
     draws = torch.rand(rows, steps, generator=generator, device=reference.device)
-    own = (draws < own_probability) & (reference != PAD) & (torch.arange(steps, device=reference.device) > 0)
-    _, state = _first(memory, rows)
+    own = (draws < own_probability) & (reference != PAD)
     fed = [reference[:, 0]] if steps else []
     with torch.no_grad():
         for t in range(steps - 1):
@@ -143,58 +129,40 @@ def _mixture(
             fed.append(torch.where(own[:, t + 1], drawn, reference[:, t + 1]))
     inputs = torch.stack(fed, 1) if fed else reference
     tokens = F.pad(inputs[:, 1:], (0, 1), value=PAD)
-    return Fed(model.project(model.decode(memory, inputs, noise)), inputs, tokens, reference != PAD)
+    return DecoderOutput(model.project(model.decode(memory, inputs, noise)), inputs, tokens, reference != PAD)
 
 
 def _gumbel(
-    model: AttentionLSTM,
-    memory: Memory,
-    rows: int,
-    steps: int,
-    temperature: float,
-    generator: torch.Generator | None,
-) -> Fed:
-    noise = model.draw_noise(rows, steps)
-    token, state = _first(memory, rows)
+    model: AttentionLSTM, memory: Memory, rows: int, steps: int, temperature: float, generator: torch.Generator | None
+) -> DecoderOutput:
+    noise, state = model.draw_noise(rows, steps), memory.state_of(rows)
+    token = torch.full((rows,), BOS, device=memory.bias.device)
     embedded = model.target_embedding(token)
     ended = torch.zeros_like(token, dtype=torch.bool)
-    logits, taken = [], []
+    logits, taken, reached = [], [], []
     for t in range(steps):
         hidden, state = model.step_embedded(memory, state, embedded, noise.at(t))
         logits.append(model.project(hidden))
-        disturbed = logits[-1].float() + _gumbel_noise(logits[-1], generator)
+        exponential = torch.empty(logits[-1].shape, device=token.device).exponential_(generator=generator)
+        disturbed = logits[-1].float() - exponential.log()
         token = disturbed.argmax(-1).masked_fill(ended, PAD)
         taken.append(token)
         soft = F.softmax(disturbed / temperature, -1).masked_fill(ended[:, None], 0)
         embedded = _straight_through(model, token, soft)
+        reached.append(~ended)
         ended = ended | (token == EOS)
         if ended.all():
             break
     tokens = torch.stack(taken, 1)
     inputs = F.pad(tokens[:, :-1], (1, 0), value=BOS)
-    return Fed(torch.stack(logits, 1), inputs, tokens, _until_eos(tokens))
+    return DecoderOutput(torch.stack(logits, 1), inputs, tokens, torch.stack(reached, 1))
 
 
 def _straight_through(model: AttentionLSTM, token: Tensor, soft: Tensor) -> Tensor:
-    """The token's embedding; its gradient is that of the embeddings mixed by ``soft``, and of the token's own."""
+    """The embedding of the token, with the gradient of the embeddings mixed by ``soft`` added."""
     embeddings = model.target_embedding.weight
     mixed = soft.to(embeddings.dtype) @ embeddings.detach()
     return F.embedding(token, embeddings) + mixed - mixed.detach()
-
-
-def _first(memory: Memory, rows: int) -> tuple[Tensor, DecoderState]:
-    token = torch.full((rows,), BOS, device=memory.bias.device)
-    return token, memory.state_of(rows)
-
-
-def _gumbel_noise(logits: Tensor, generator: torch.Generator | None) -> Tensor:
-    exponential = torch.empty(logits.shape, device=logits.device).exponential_(generator=generator)
-    return -exponential.log()
-
-
-def _until_eos(tokens: Tensor) -> Tensor:
-    is_eos = tokens == EOS
-    return is_eos.cumsum(1) - is_eos.long() == 0
 
 
 def _check(feeding: str, own_probability: float, steps: int | None, further: int, temperature: float) -> None:

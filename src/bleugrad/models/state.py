@@ -1,4 +1,4 @@
-"""What the decoder reads and carries: the encoded sources, and its own state from step to step."""
+"""Memory, state and dropout of the decoder: the encoded sources, and what one step passes to the next."""
 
 from dataclasses import dataclass
 
@@ -7,12 +7,9 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class DecoderState:
-    """State of a decoder before a step, of B rows; the rows of a sentence's hypotheses stand side by side.
+    """State of B rows before a step, with the hypotheses of a sentence side by side.
 
-    Attributes:
-        hidden: (layers, B, H), what each LSTM layer put out.
-        cell: (layers, B, H).
-        attentional: (B, H), the attentional vector of the step before, which is fed back.
+    Outputs and cells of the LSTM layers (layers, B, H), and the previous attentional vector (B, H).
     """
 
     hidden: Tensor
@@ -20,7 +17,7 @@ class DecoderState:
     attentional: Tensor
 
     def select(self, rows: Tensor) -> "DecoderState":
-        """The state with row ``rows[i]`` at i; a row may be taken several times or not at all."""
+        """The state with row ``rows[i]`` at i."""
         return DecoderState(
             self.hidden.index_select(1, rows), self.cell.index_select(1, rows), self.attentional.index_select(0, rows)
         )
@@ -36,22 +33,14 @@ class DecoderState:
 
 @dataclass(frozen=True)
 class Memory:
-    """Encoded source sentences, as attention reads them.
+    """Encoded source sentences, as attention reads them, and the state of the decoder before its first step."""
 
-    Attributes:
-        keys: (B, S, H), compared with the decoder's hidden state.
-        values: (B, S, H), what each position adds to the attentional vector before its nonlinearity.
-        bias: (B, 1, S), added to the scores of attention: 0 at tokens, the lowest finite number at padding.
-        state: of the decoder before its first step.
-    """
-
-    keys: Tensor
-    values: Tensor
-    bias: Tensor
+    keys: Tensor  # (B, S, H), compared with the decoder's hidden state
+    values: Tensor  # (B, S, H), the part of each position in the attentional vector before its nonlinearity
+    bias: Tensor  # (B, 1, S), added to the attention scores: 0 at tokens, the lowest finite number at padding
     state: DecoderState
 
     def __len__(self) -> int:
-        """The number of sentences."""
         return self.bias.shape[0]
 
     @property
@@ -60,7 +49,7 @@ class Memory:
         return self.bias[:, 0] == 0
 
     def state_of(self, rows: int) -> DecoderState:
-        """The state before the first step of ``rows`` rows, a multiple of the number of sentences."""
+        """The initial state of ``rows`` rows, a multiple of the number of sentences."""
         if rows == len(self):
             return self.state
         if len(self) == 0 or rows % len(self):
@@ -76,11 +65,20 @@ class Memory:
             self.state.select(rows),
         )
 
-    def repeat(self, times: int) -> "Memory":
-        """Each sentence ``times`` times, side by side."""
-        return Memory(
-            self.keys.repeat_interleave(times, 0),
-            self.values.repeat_interleave(times, 0),
-            self.bias.repeat_interleave(times, 0),
-            self.state.repeat(times),
-        )
+
+@dataclass(frozen=True)
+class Noise:
+    """Factors of dropout, 0 or 1 / (1 - dropout), drawn once for all steps, so that two passes drop the same units.
+
+    (T, B, E) of tokens and (T, layers, B, H) of layers, the last of which is the attentional vector; without T for one
+    step, None for no dropout.
+    """
+
+    tokens: Tensor | None = None
+    layers: Tensor | None = None
+
+    def at(self, step: int) -> "Noise":
+        """The noise of one step."""
+        if self.tokens is None or self.layers is None:
+            return self
+        return Noise(self.tokens[step], self.layers[step])

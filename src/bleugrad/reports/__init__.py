@@ -1,1 +1,1 @@
-"""Reports: figures and a page from what a run saved, so that they can be drawn again without running it."""
+"""Reports: figures and pages from saved runs, which are read and never rerun."""

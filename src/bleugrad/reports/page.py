@@ -1,4 +1,4 @@
-"""A page that stands alone: figures and style inside it, no script, no network, every text escaped."""
+"""A self-contained page: figures and style are embedded, there are no scripts, and every text is escaped."""
 
 import base64
 from collections.abc import Iterable, Sequence
@@ -37,11 +37,11 @@ pre { background: var(--card); border: 1px solid var(--line); border-radius: 6px
 
 
 class Strong(str):
-    """A table's text that stands out."""
+    """A table cell in bold."""
 
 
 def page(title: str, parts: Iterable[str]) -> str:
-    """The document. ``parts`` are what the functions below return; the title is plain text."""
+    """The whole document. ``parts`` are results of the functions below; the title is plain text."""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -52,7 +52,7 @@ def page(title: str, parts: Iterable[str]) -> str:
 
 
 def heading(text: str) -> str:
-    """A section's title, from plain text."""
+    """A section heading, from plain text."""
     return f"<h2>{escape(text)}</h2>"
 
 
@@ -62,7 +62,7 @@ def paragraph(text: str) -> str:
 
 
 def preformatted(text: str) -> str:
-    """Text as it stands, such as a command.
+    """Preformatted text, such as a command.
 
     Example:
         >>> preformatted("sort < in")
@@ -72,15 +72,9 @@ def preformatted(text: str) -> str:
 
 
 def figure(folder: Path, name: str, alternative: str, caption: str) -> str:
-    """A drawing of ``save_figure``, inlined; dark pages show its dark form.
-
-    Args:
-        folder: where the drawing is.
-        name: without suffix.
-        alternative: what it shows, for those who cannot see it.
-        caption: below it.
-    """
-    dark, light = (_data_address(folder / f"{name}{suffix}.svg") for suffix in ("-dark", ""))
+    """The light and dark figure of ``save_figure``, embedded; ``alternative`` replaces it for screen readers."""
+    files = [(folder / f"{name}{suffix}.svg").read_bytes() for suffix in ("-dark", "")]
+    dark, light = ("data:image/svg+xml;base64," + base64.b64encode(file).decode("ascii") for file in files)
     return (
         f'<figure><picture><source media="(prefers-color-scheme: dark)" srcset="{dark}">'
         f'<img src="{light}" alt="{escape(alternative)}"></picture>'
@@ -89,12 +83,12 @@ def figure(folder: Path, name: str, alternative: str, caption: str) -> str:
 
 
 def figures(drawings: Iterable[str]) -> str:
-    """Several figures, side by side where there is room."""
+    """Several figures, side by side on wide screens."""
     return f'<div class="figures">{"".join(drawings)}</div>'
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str | float]], caption: str = "") -> str:
-    """A table that scrolls sideways where the screen is narrow. Numbers stand to the right; texts are plain."""
+    """A table that scrolls sideways on narrow screens. Numbers are aligned right; texts are plain."""
     head = "".join(f'<th scope="col">{escape(text)}</th>' for text in header)
     body = "".join(f"<tr>{''.join(_cell(value) for value in row)}</tr>" for row in rows)
     note = f'<p class="note">{escape(caption)}</p>' if caption else ""
@@ -103,7 +97,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str | float]], caption:
 
 
 def texts(caption: str, rows: Iterable[tuple[str, str]]) -> str:
-    """Long texts, each with its name, that wrap instead of scrolling. All are plain."""
+    """Long plain texts with names. They wrap instead of scrolling."""
     body = "".join(
         f'<tr><th scope="row">{escape(name)}</th><td dir="auto">{escape(text)}</td></tr>' for name, text in rows
     )
@@ -111,12 +105,12 @@ def texts(caption: str, rows: Iterable[tuple[str, str]]) -> str:
 
 
 def folded(title: str, parts: Iterable[str]) -> str:
-    """What is shown only when it is asked for; the title is plain text."""
+    """Parts that the reader can unfold; the title is plain text."""
     return f"<details><summary>{escape(title)}</summary>{''.join(parts)}</details>"
 
 
 def shown(value: str | float) -> str:
-    """A table's value as people read it.
+    """The text of a table cell.
 
     Example:
         >>> shown("BLEU-1"), shown(3), shown(0.5)
@@ -129,7 +123,3 @@ def _cell(value: str | float) -> str:
     kind = "" if isinstance(value, str) else ' class="number"'
     text = escape(shown(value))
     return f"<td{kind}>{f'<strong>{text}</strong>' if isinstance(value, Strong) else text}</td>"
-
-
-def _data_address(file: Path) -> str:
-    return "data:image/svg+xml;base64," + base64.b64encode(file.read_bytes()).decode("ascii")

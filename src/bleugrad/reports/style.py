@@ -1,4 +1,4 @@
-"""How figures look: colours that survive colour blindness (Okabe and Ito), one set for light pages, one for dark."""
+"""The look of figures: colours for colour-blind readers (after Okabe and Ito), for light and for dark pages."""
 
 import io
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from bleugrad.runs.files import write_bytes
 
-WIDTH = 5.0  # inches: type of 10 points stays readable where a phone shows the figure 360 pixels wide
+WIDTH = 5.0  # inches: 10-point text stays readable when a phone shows the figure 360 pixels wide
 
 
 @dataclass(frozen=True)
@@ -30,51 +30,21 @@ class Palette:
     brown: str
 
 
-LIGHT = Palette(
-    paper="#ffffff",
-    ink="#1a1a1a",
-    grid="#dddddd",
-    blue="#0072b2",
-    azure="#45b6fe",
-    vermillion="#d55e00",
-    purple="#b0508a",
-    orange="#e69f00",
-    green="#009e73",
-    brown="#7d4a25",
-)
-DARK = Palette(
-    paper="#16191d",
-    ink="#e6e6e6",
-    grid="#3a3f46",
-    blue="#56b4e9",
-    azure="#2f6fdd",
-    vermillion="#f07a28",
-    purple="#d070a8",
-    orange="#f0b429",
-    green="#009e73",
-    brown="#b08968",
-)
+LIGHT = Palette(*"#ffffff #1a1a1a #dddddd #0072b2 #45b6fe #d55e00 #b0508a #e69f00 #009e73 #7d4a25".split())
+DARK = Palette(*"#16191d #e6e6e6 #3a3f46 #56b4e9 #2f6fdd #f07a28 #d070a8 #f0b429 #009e73 #b08968".split())
 
 Draw = Callable[[Figure, Palette], None]
 
 
 def save_figure(folder: Path, name: str, height: float, draw: Draw) -> None:
-    """Draw into NAME.svg and NAME.png, and NAME-dark.svg for dark pages.
-
-    Args:
-        folder: where the files go.
-        name: without suffix.
-        height: inches.
-        draw: fills a figure with the palette's colours.
-    """
+    """Save a figure as NAME.svg and NAME.png, and as NAME-dark.svg for dark pages; the height is in inches."""
     for palette, suffix, kinds in ((LIGHT, "", ("svg", "png")), (DARK, "-dark", ("svg",))):
         with matplotlib.rc_context(_settings(palette)):
             figure = Figure(figsize=(WIDTH, height), layout="constrained")
             draw(figure, palette)
             for kind in kinds:
                 buffer = io.BytesIO()
-                metadata = {"Date": None} if kind == "svg" else {}
-                figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)
+                figure.savefig(buffer, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else {})
                 write_bytes(folder / f"{name}{suffix}.{kind}", buffer.getvalue())
 
 

@@ -1,15 +1,16 @@
-"""Progress of long work: a live bar in a terminal, a plain line now and then elsewhere."""
+"""Progress of long work: a live bar in a terminal with tqdm, a plain line every few seconds elsewhere."""
 
 import sys
 import time
-from types import TracebackType
+from contextlib import AbstractContextManager
+from importlib.util import find_spec
 from typing import Any, TextIO
 
 SECONDS_BETWEEN_LINES = 5.0
 
 
-class Progress:
-    """Counts units of work, with rate, remaining time and the current value of some metrics, on standard error."""
+class Progress(AbstractContextManager["Progress"]):
+    """Units of work done, with rate, remaining time and the current value of some metrics, on standard error."""
 
     def __init__(self, total: int, what: str, unit: str = "step", stream: TextIO | None = None) -> None:
         self.total, self.what, self.unit = total, what, unit
@@ -17,10 +18,14 @@ class Progress:
         self.done = 0
         self._metrics: dict[str, float] = {}
         self._began = self._last = time.monotonic()
-        self._bar = self._make_bar() if self.stream.isatty() else None
+        self._bar: Any = None
+        if self.stream.isatty() and find_spec("tqdm"):
+            from tqdm import tqdm
+
+            self._bar = tqdm(total=total, desc=what, unit=unit, file=self.stream, dynamic_ncols=True)
 
     def advance(self, amount: int = 1, **metrics: float) -> None:
-        """Count work done; ``metrics`` replace those shown before."""
+        """Add work done; ``metrics`` replace the earlier ones."""
         self.done += amount
         self._metrics = metrics or self._metrics
         if self._bar is not None:
@@ -31,7 +36,7 @@ class Progress:
             print(self.line(), file=self.stream, flush=True)
 
     def line(self) -> str:
-        """The state in words."""
+        """The progress as text."""
         seconds = max(time.monotonic() - self._began, 1e-9)
         rate = self.done / seconds
         left = f"{(self.total - self.done) / rate:.0f} s left" if rate > 0 else "time left unknown"
@@ -39,16 +44,6 @@ class Progress:
         parts += [f"{name} {value:.4g}" for name, value in self._metrics.items()]
         return ", ".join(parts)
 
-    def __enter__(self) -> "Progress":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._bar is not None:
             self._bar.close()
-
-    def _make_bar(self) -> Any:
-        from tqdm import tqdm
-
-        return tqdm(total=self.total, desc=self.what, unit=self.unit, file=self.stream, dynamic_ncols=True)

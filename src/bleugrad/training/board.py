@@ -1,4 +1,4 @@
-"""Curves for TensorBoard, where they are asked for."""
+"""Curves for TensorBoard."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,11 +10,9 @@ FOLDER = "tensorboard"
 
 
 class Board:
-    """Writes scalars for TensorBoard beside metrics.jsonl, or nothing.
+    """Writes scalars into the directory of a ``run``, or nothing if that is None.
 
-    Args:
-        run: the run's directory, or None to write nothing.
-        step: the step the run is at; curves of a run that was broken off go back to it.
+    After a resume at ``step``, later points of the curves are removed.
     """
 
     def __init__(self, run: Path | None, step: int = 0) -> None:
@@ -34,6 +32,6 @@ class Board:
                 self._writer.add_scalar(f"{group}/{name}", value, step)
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write the remaining points."""
         if self._writer is not None:
             self._writer.close()

@@ -1,9 +1,12 @@
-"""Checkpoints: one safetensors file each, whole or absent, with the state of the run as JSON in its header.
+"""Checkpoints: one safetensors file each, complete or absent, with the state of the run as JSON in its header.
 
 Tensors are named ``model.NAME`` and ``optimizer.KEY.NAME``. Nothing in the file is ever executed. Weights, optimizer
-and state are in one file because a rename replaces one file at a time: they belong together at every moment.
+and state are in one file, because a rename replaces one file: they always belong together. The header has a checksum of
+the whole file, computed with zeros in its place. It finds damage, not forgery, so names, shapes, types and ranges are
+checked too.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,10 +18,11 @@ from torch import Tensor, nn
 
 from bleugrad.errors import FailureError
 from bleugrad.runs.files import write_bytes
+from bleugrad.training.state import check_state
 
 FOLDER, LAST, BEST = "checkpoints", "last.safetensors", "best.safetensors"
-EVALUATIONS = "evaluations"
-HEADER, VERSION = "bleugrad checkpoint", 1
+HEADER, VERSION = "bleugrad checkpoint", 2
+NO_CHECKSUM = "0" * 64
 
 
 @dataclass(frozen=True)
@@ -29,52 +33,51 @@ class Checkpoint:
     optimizer: dict[str, Tensor]
     state: dict[str, Any] = field(repr=False)
 
-
-def take_weights(model: nn.Module) -> dict[str, Tensor]:
-    """The weights as they are now, on the CPU."""
-    return {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
-
-
-def take_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The optimizer's tensors as they are now, on the CPU, by the names of the model's parameters."""
-    return {
-        f"{key}.{name}": value.detach().cpu().clone()
-        for name, parameter in model.named_parameters()
-        for key, value in optimizer.state[parameter].items()
-    }
+    @classmethod
+    def take(cls, model: nn.Module, optimizer: torch.optim.Optimizer | None, state: dict[str, Any]) -> "Checkpoint":
+        """A copy of all tensors on the CPU; without an optimizer only the weights."""
+        of_weight = {} if optimizer is None else optimizer.state
+        moments = {
+            f"{key}.{name}": value
+            for name, weight in model.named_parameters()
+            for key, value in of_weight.get(weight, {}).items()
+        }
+        return cls(_copied(model.state_dict()), _copied(moments), state)
 
 
 def put_weights(model: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
-    """Load weights into a model they were made for; anything else is an error that names the first difference."""
-    expected = {name: tuple(value.shape) for name, value in model.state_dict().items()}
-    found = {name: tuple(value.shape) for name, value in weights.items()}
-    for name in (*expected, *found):
-        if expected.get(name) != found.get(name):
-            raise FailureError(
-                f"{path} does not fit the model: {name} is {_shape(found.get(name))} in the checkpoint "
-                f"and {_shape(expected.get(name))} in the model; the settings or vocabularies are not those of the run"
-            )
+    """Load weights into a model. If they do not fit, raise an error with the first difference."""
+    _check_fit(path, {name: _form(value) for name, value in model.state_dict().items()}, weights)
     model.load_state_dict(dict(weights))
 
 
-def put_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Give an optimizer the tensors that :func:`take_optimizer` took."""
+def put_optimizer(
+    model: nn.Module, optimizer: torch.optim.Adam, tensors: Mapping[str, Tensor], step: int, path: Path
+) -> None:
+    """Load the tensors of a checkpoint after ``step`` updates into Adam; others are an error.
+
+    Fused kernels do not check sizes: a tensor of another shape would be read beyond its end.
+    """
     parameters = dict(model.named_parameters())
+    forms = {name: _form(value) for name, value in parameters.items()}
+    expected = {f"{key}.{name}": forms[name] for key in ("exp_avg", "exp_avg_sq") for name in forms}
+    expected |= {f"step.{name}": _form(torch.tensor(0.0, dtype=torch.float32)) for name in forms}
+    _check_fit(path, expected if step else {}, tensors)
     for full, value in tensors.items():
         key, name = full.split(".", 1)
-        parameter = parameters[name]
-        device = parameter.device if value.dim() else value.device
-        optimizer.state[parameter][key] = value.to(device)
+        optimizer.state[parameters[name]][key] = value.to(parameters[name].device)
 
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Write a checkpoint, whole or not at all; the one it replaces is untouched until then."""
+    """Write a checkpoint atomically."""
     from safetensors.torch import save
 
     tensors = {f"model.{name}": value for name, value in checkpoint.weights.items()}
     tensors |= {f"optimizer.{name}": value for name, value in checkpoint.optimizer.items()}
-    header = json.dumps({"version": VERSION, "state": checkpoint.state}, allow_nan=False)
-    content = save(tensors, {HEADER: header})  # one entry: of several, the order would differ from time to time
+    header = {"version": VERSION, "checksum": NO_CHECKSUM, "state": checkpoint.state}
+    # one entry, because the order of several entries is not deterministic
+    content = save(tensors, {HEADER: json.dumps(header, allow_nan=False)})
+    content = content.replace(NO_CHECKSUM.encode(), _checksum(content).encode(), 1)
     try:
         path.parent.mkdir(exist_ok=True)
         write_bytes(path, content)
@@ -84,64 +87,90 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """A checkpoint, or an error that says why the file is none."""
-    from safetensors import SafetensorError, safe_open
+    """Read and check a checkpoint."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load
 
     try:
-        with safe_open(path, framework="pt") as file:
-            state = _checked_state(path, file.metadata())
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+        content = path.read_bytes()
+        state = _checked_state(path, content)
+        tensors = load(content)
     except FileNotFoundError:
         raise FailureError(f"there is no checkpoint {path}") from None
     except OSError as error:
         raise FailureError(f"cannot read {path}: {error.strerror or error}") from None
-    except SafetensorError as error:
+    except (SafetensorError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise FailureError(
             f"{path} is cut off, damaged, or no checkpoint at all ({error}); it was left as it is"
         ) from None
-    weights = {name.removeprefix("model."): value for name, value in tensors.items() if name.startswith("model.")}
-    prefix = "optimizer."
-    optimizer = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
-    return Checkpoint(weights, optimizer, state)
+    parts: dict[str, dict[str, Tensor]] = {"model": {}, "optimizer": {}}
+    for full, value in tensors.items():
+        part, _, name = full.partition(".")
+        if part not in parts:
+            raise FailureError(f"{path} holds {full!r}, which is no tensor of a checkpoint; it was left as it is")
+        parts[part][name] = value
+    return Checkpoint(parts["model"], parts["optimizer"], state)
 
 
 def remove_checkpoints(run: Path) -> None:
-    """Remove the checkpoints of a run that is to be replaced; one that cannot be read is an error, and stays."""
-    for name in (LAST, BEST):
-        path = run / FOLDER / name
-        if path.exists():
-            read_checkpoint(path)
-    for name in (LAST, BEST):
-        (run / FOLDER / name).unlink(missing_ok=True)
+    """Remove the checkpoints of a run that is replaced; a file that is no checkpoint is an error, and stays."""
+    paths = [path for path in (run / FOLDER / LAST, run / FOLDER / BEST) if path.exists()]
+    for path in paths:
+        read_checkpoint(path)
+    for path in paths:
+        path.unlink()
     remove_unfinished(run)
 
 
-def remove_evaluations(run: Path) -> None:
-    """Remove translations and scores of best weights that are to be replaced."""
-    for kind in ("txt", "json"):
-        for path in (run / EVALUATIONS).glob(f"*.{kind}"):
-            path.unlink()
-
-
 def remove_unfinished(run: Path) -> None:
-    """Remove what a killed process had begun to write."""
+    """Remove the incomplete files of a killed process."""
     for name in (LAST, BEST):
         for path in (run / FOLDER).glob(f".{name}.*"):
             path.unlink()
 
 
-def _checked_state(path: Path, metadata: Mapping[str, str] | None) -> dict[str, Any]:
-    if metadata is None or HEADER not in metadata:
+def _checked_state(path: Path, content: bytes) -> dict[str, Any]:
+    parsed = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    metadata = parsed.get("__metadata__") if isinstance(parsed, dict) else None
+    if not isinstance(metadata, dict) or HEADER not in metadata:
         raise FailureError(f"{path} holds tensors, but is no checkpoint of bleugrad; it was left as it is")
     header = json.loads(metadata[HEADER])
-    if header["version"] != VERSION:
+    if not isinstance(header, dict):
+        raise ValueError("its header is not a table")
+    version = header.get("version")
+    if version != VERSION:
+        missing = ", which has no checksum" if version == 1 else ""
         raise FailureError(
-            f"{path} has format {header['version']}, and this version of bleugrad reads format {VERSION}; use the "
-            "version that wrote it; the file was left as it is"
+            f"{path} has format {version!r:.40}{missing}; this version of bleugrad reads format {VERSION}; use the "
+            "version that wrote it, or remove the file and train again; it was left as it is"
         )
-    state: dict[str, Any] = header["state"]
+    checksum = str(header.get("checksum"))
+    if _checksum(content.replace(checksum.encode(), NO_CHECKSUM.encode(), 1)) != checksum:
+        raise ValueError("its checksum is wrong")
+    state: dict[str, Any] = header.get("state", {})
+    check_state(state)
     return state
 
 
-def _shape(shape: tuple[int, ...] | None) -> str:
-    return "absent" if shape is None else "x".join(map(str, shape))
+def _copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: value.detach().cpu().clone() for name, value in tensors.items()}
+
+
+def _checksum(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=len(NO_CHECKSUM) // 2).hexdigest()
+
+
+def _check_fit(path: Path, expected: Mapping[str, str], tensors: Mapping[str, Tensor]) -> None:
+    """Raise unless the tensors have the names and forms that are expected."""
+    found = {name: _form(value) for name, value in tensors.items()}
+    for name in (*expected, *found):
+        if expected.get(name) != found.get(name):
+            raise FailureError(
+                f"{path} does not fit the model: {name} is {found.get(name, 'absent')} in the checkpoint and "
+                f"{expected.get(name, 'absent')} in the model; the settings or vocabularies are not those of the run"
+            )
+
+
+def _form(value: Tensor) -> str:
+    shape = "x".join(map(str, value.shape)) or "a number"
+    return f"{shape} of {value.dtype}".replace("torch.", "")

@@ -15,36 +15,37 @@ OWN_TOKENS = ("greedy", "sample", "gumbel")
 
 @dataclass(frozen=True)
 class ObjectiveConfig(Stage):
-    """What is minimised, and what the decoder is fed meanwhile."""
+    """The training objective, and the inputs of the decoder."""
 
     name: Literal["ce", "bound", "exact", "reinforce", "mrt", "unbiased"] = option(
         "ce", "cross-entropy, the paper's bound, exact expected BLEU, REINFORCE, minimum risk, unbiased BLEU"
     )
     level: Literal["corpus", "sentence"] = option("corpus", "bound and exact: pool the batch, or score each sentence")
-    max_order: int = option(4, "highest n-gram order", minimum=1)
+    max_order: int = option(4, "highest n-gram order", minimum=1, maximum=100)
     smoothing: float = option(1.0, "added to matches and totals of every order", minimum=0)
-    units: Literal["tokens", "words"] = option("tokens", "bound and exact with subwords: what n-grams are made of")
-    cross_entropy_weight: float = option(0.0, "adds this times the cross-entropy to the other objectives", minimum=0)
-    samples: int = option(4, "reinforce, mrt and unbiased: samples of each sentence", minimum=1)
-    baseline: Literal["greedy", "leave-one-out", "none"] = option("leave-one-out", "reinforce: subtracted from rewards")
+    units: Literal["tokens", "words"] = option("tokens", "bound and exact: units of n-grams")
+    cross_entropy_weight: float = option(0.0, "weight of the cross-entropy in other objectives", minimum=0)
+    samples: int = option(4, "reinforce, mrt and unbiased: samples per sentence", minimum=1)
+    baseline: Literal["greedy", "leave-one-out", "none"] = option("leave-one-out", "reinforce: baseline of the rewards")
     alpha: float = option(0.005, "mrt: sharpness of the distribution over candidates", above=0)
     include_reference: bool = option(True, "mrt: the reference is a candidate; with reference feeding only")
     feeding: Literal["reference", "greedy", "sample", "mixture", "gumbel"] = option(
-        "reference", "what the decoder reads: the reference, its own tokens, a mixture, straight-through Gumbel"
+        "reference", "decoder inputs: the reference, its own tokens, a mixture, straight-through Gumbel samples"
     )
     length: Literal["given", "random"] = option(
-        "given",
-        "bound and exact fed the reference: EOS is a word in its place, or ends the sentence wherever it is likely",
+        "given", "bound and exact with reference feeding: EOS counts as a word, or ends the sentence where it is likely"
     )
     end_positions: int = option(
-        0, "bound and exact: positions after EOS, which tell what it costs to end there or not", minimum=0
+        0, "bound and exact: extra positions after EOS, which show the cost of a wrong end", minimum=0
     )
-    sharpness: float = option(1.0, "bound and exact: their logits are multiplied by it", above=0)
+    sharpness: float = option(1.0, "bound and exact: factor of the logits that are scored", above=0, maximum=1e6)
     own_first: float = option(0.0, "mixture: share of own tokens in the first epoch", minimum=0, maximum=1)
     own_last: float = option(0.25, "mixture: share of own tokens in the last epoch", minimum=0, maximum=1)
-    temperature: float = option(1.0, "of the decoder's own samples and of Gumbel", above=0)
-    length_factor: float = option(1.2, "own tokens: positions for each of the longest reference", minimum=1)
-    length_extra: int = option(3, "own tokens: further positions", minimum=0)
+    temperature: float = option(1.0, "temperature of the decoder's samples and of Gumbel", above=0)
+    length_factor: float = option(
+        1.2, "own tokens: positions per token of the longest reference", minimum=1, maximum=1000
+    )
+    length_extra: int = option(3, "own tokens: additional positions", minimum=0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -72,21 +73,23 @@ class ObjectiveConfig(Stage):
 
 @dataclass(frozen=True)
 class OptimizerConfig(Stage):
-    """Adam, its learning rate over time, and when to stop."""
+    """Adam, its learning rate schedule, and early stopping."""
 
-    learning_rate: float = option(1e-3, "of Adam", above=0)
-    epochs: int = option(20, "at most so many passes over the training data", minimum=1)
-    clip: float = option(5.0, "norm to which gradients are clipped; 0 does not clip", minimum=0)
+    learning_rate: float = option(1e-3, "learning rate of Adam", above=0)
+    epochs: int = option(20, "largest number of passes over the training data", minimum=1)
+    clip: float = option(5.0, "largest norm of the gradient; 0: no clipping", minimum=0)
     decay: Literal["plateau", "step", "none"] = option(
         "plateau", "lower the learning rate when validation BLEU stops rising, every few epochs, or never"
     )
-    decay_factor: float = option(0.5, "what the learning rate is multiplied by", above=0, maximum=1)
+    decay_factor: float = option(0.5, "factor of the learning rate at a decay", above=0, maximum=1)
     patience: int = option(
-        2, "epochs before a decay: without a better BLEU (plateau), or of any kind (step)", minimum=1
+        2, "epochs before a decay: epochs without a better BLEU (plateau), or all epochs (step)", minimum=1
     )
-    early_stopping: int = option(0, "stop after so many epochs without a better BLEU; 0 never does", minimum=0)
-    accumulation: int = option(1, "batches to each step of the optimizer", minimum=1)
-    precision: Literal["32", "bf16"] = option("32", "float32, or bfloat16 where it is safe and the device has it")
+    early_stopping: int = option(0, "stop after this many epochs without a better validation BLEU; 0: never", minimum=0)
+    accumulation: int = option(1, "batches per optimizer step", minimum=1)
+    precision: Literal["32", "bf16"] = option(
+        "32", "32: float32; bf16: bfloat16 where it is safe and the device supports it"
+    )
 
 
 @dataclass(frozen=True)
@@ -94,24 +97,30 @@ class EvaluationConfig(Stage):
     """How translations are made and scored."""
 
     batch_size: int = option(128, "sentences translated at once", minimum=1)
-    tokenize: Literal["none", "13a", "intl", "char"] = option("none", "by sacreBLEU; the corpora here are tokenised")
+    tokenize: Literal["none", "13a", "intl", "char"] = option("none", "tokenizer of sacreBLEU; none: text is tokenized")
     length_penalty: float = option(1.0, "beam search divides log-probabilities by length to this power", minimum=0)
-    maximum_factor: float = option(2.0, "longest translation: tokens for each source token", above=0)
-    maximum_extra: int = option(10, "longest translation: further tokens", minimum=1)
-    forbid_unknown: bool = option(True, "never write the unknown word")
+    maximum_factor: float = option(2.0, "longest translation: tokens per source token", above=0, maximum=1000)
+    maximum_extra: int = option(10, "longest translation: additional tokens", minimum=1)
+    forbid_unknown: bool = option(True, "never generate the unknown token")
 
 
 @dataclass(frozen=True)
-class TrainConfig(RunStage):
-    """A whole training run."""
+class TrainingStage(RunStage):
+    """Settings that a training run and a protocol of training runs share."""
 
-    device: Literal["auto", "cpu", "cuda"] = option("auto", "where to compute; auto takes a GPU where there is one")
-    threads: int = option(1, "of torch on a CPU, for each process; 0 leaves it to torch", minimum=0)
-    record_every: int = option(50, "steps between records of loss and gradient norm", minimum=1)
-    checkpoint_every: int = option(1000, "steps between checkpoints within an epoch; 0 only after each", minimum=0)
-    tensorboard: bool = option(False, "write curves for TensorBoard too")
+    device: Literal["auto", "cpu", "cuda"] = option("auto", "where to compute; auto uses a GPU if there is one")
+    threads: int = option(1, "CPU threads per process; 0: torch's default", minimum=0, maximum=1024)
+    checkpoint_every: int = option(1000, "steps between checkpoints in an epoch; 0: only at its end", minimum=0)
     data: DataConfig = stage(DataConfig, "corpus and batches")
     model: ModelConfig = stage(ModelConfig, "encoder and decoder")
+    evaluation: EvaluationConfig = stage(EvaluationConfig, "translation and scores")
+
+
+@dataclass(frozen=True)
+class TrainConfig(TrainingStage):
+    """A whole training run."""
+
+    record_every: int = option(50, "steps between records of loss and gradient norm", minimum=1)
+    tensorboard: bool = option(False, "also write curves for TensorBoard")
     optimizer: OptimizerConfig = stage(OptimizerConfig, "optimizer")
     objective: ObjectiveConfig = stage(ObjectiveConfig, "objective")
-    evaluation: EvaluationConfig = stage(EvaluationConfig, "translation and scores")

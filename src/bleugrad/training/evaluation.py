@@ -1,16 +1,19 @@
-"""Scores of a trained model on a split, and its translations, saved beside it."""
+"""Translations and scores of a trained model on a split."""
 
-import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from bleugrad.data.corpus import Split
+from bleugrad.data.preparation import prepare
 from bleugrad.errors import FailureError
-from bleugrad.runs.files import write_text
-from bleugrad.training.checkpoints import EVALUATIONS
+from bleugrad.runs.directory import evaluation_file
+from bleugrad.runs.files import write_json, write_text
 from bleugrad.training.scores import Scores, score
-from bleugrad.training.system import TranslationSystem
+from bleugrad.training.system import TranslationSystem, load
 
 
 @dataclass(frozen=True)
@@ -26,29 +29,37 @@ class Evaluation:
         """All but the translations."""
         return {"split": self.split, "beam": self.beam, **self.scores.to_json()}
 
+    @property
+    def search(self) -> str:
+        """The kind of search, as text."""
+        return "greedy" if self.beam == 1 else f"beam {self.beam}"
+
     def write(self, run: Path) -> tuple[Path, Path]:
-        """Save translations, one a line, and scores into a run; returns both paths."""
-        folder = run / EVALUATIONS
-        name = f"{self.split}.{'greedy' if self.beam == 1 else f'beam{self.beam}'}"
-        texts, scores = folder / f"{name}.txt", folder / f"{name}.json"
+        """Save translations, one per line, and scores into a run; returns both paths."""
+        texts, scores = (evaluation_file(run, self.split, self.beam, kind) for kind in ("txt", "json"))
         try:
-            folder.mkdir(exist_ok=True)
+            texts.parent.mkdir(exist_ok=True)
             write_text(texts, "".join(f"{line}\n" for line in self.hypotheses))
-            write_text(scores, json.dumps(self.to_json(), indent=2) + "\n")
+            write_json(scores, self.to_json())
         except OSError as error:
-            raise FailureError(f"cannot write to {folder}: {error.strerror}") from None
+            raise FailureError(f"cannot write to {texts.parent}: {error.strerror}") from None
         return texts, scores
 
 
-def evaluate(system: TranslationSystem, split: Split, name: str, beam: int = 1) -> Evaluation:
-    """Translate a split and score it against its references.
+def evaluate_run(directory: Path, device: str, split: str, beams: Iterable[int]) -> Iterator[Evaluation]:
+    """Translate a split of the corpus of a training run with its best model, and save and return the results."""
+    system = load(directory, device)
+    if system.config.threads:
+        torch.set_num_threads(system.config.threads)
+    sentences = prepare(system.config.data).split(split)
+    for beam in beams:
+        found = evaluate(system, sentences, split, beam)
+        found.write(directory)
+        yield found
 
-    Args:
-        system: a trained model.
-        split: the sentences; their text is taken as it is.
-        name: of the split.
-        beam: width of the search; 1 is greedy.
-    """
+
+def evaluate(system: TranslationSystem, split: Split, name: str, beam: int = 1) -> Evaluation:
+    """Translate a split, whose name is ``name``, and score it; a ``beam`` of 1 is greedy search."""
     if len(split) == 0:
         raise FailureError(f"the corpus has no sentences in {name!r}")
     hypotheses = system.translate(split.sources, beam)

@@ -1,7 +1,7 @@
-"""Objectives by name: from a batch to the loss, whatever the decoder is fed, on one process or many.
+"""Objectives: from a batch to the loss, for every feeding of the decoder, on one process or several.
 
-The loss of each process is scaled so that gradients *averaged* over processes, as data parallel training does, are
-those of one process that holds the whole batch; the mean of the processes' values is its value.
+The loss of each process is scaled so that the mean over processes, of values and of gradients, equals that of one
+process with the whole batch. Data parallel training averages gradients.
 """
 
 import math
@@ -11,24 +11,24 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bleugrad.core.pooling import Pool
-from bleugrad.core.sequences import IdLists
 from bleugrad.data.batches import IGNORED, Batch
-from bleugrad.data.vocabulary import EOS, PAD
 from bleugrad.losses.expected import ExpectedBLEULoss
 from bleugrad.losses.minimum_risk import MinimumRiskLoss
 from bleugrad.losses.reinforce import ReinforceLoss
 from bleugrad.losses.unbiased import UnbiasedBLEULoss
 from bleugrad.models.attention_lstm import AttentionLSTM
-from bleugrad.models.feeding import Fed, feed
+from bleugrad.models.feeding import DecoderOutput, feed
 from bleugrad.models.state import Memory
+from bleugrad.pooling import Pool, ProcessPool
+from bleugrad.references.sequences import IdLists
+from bleugrad.special_ids import EOS, PAD
 from bleugrad.training.config import EXPECTED, OWN_TOKENS, ObjectiveConfig
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
 CERTAIN = 50.0
-"""Half the distance between the logits of the one token and of all others at a position that is certain."""
+"""Logit of a certain token; the logits of all others are the negative of it."""
 
 
 def build_objective(
@@ -37,23 +37,20 @@ def build_objective(
     group: Optional["ProcessGroup"] = None,
     word_start: Tensor | None = None,
 ) -> "Objective":
-    """The objective the settings name.
+    """The objective of the settings.
 
-    Args:
-        model: what is trained.
-        config: which objective, and what the decoder is fed.
-        group: the processes that share each batch, None for one.
-        word_start: (V,) bool, tokens that open a word, for ``units = "words"``; None where each token is a word.
+    ``group`` shares each batch. ``word_start`` (V,) marks tokens that open a word, for ``units = "words"``; None if
+    each token is a word.
     """
     if config.name == "ce":
         return CrossEntropy(model, config, group)
     if config.name in ("reinforce", "mrt") and config.feeding == "sample":
-        return LossOfSamples(model, config, group)
-    return LossOfRows(model, config, group, word_start if config.units == "words" else None)
+        return SampleObjective(model, config, group)
+    return RowObjective(model, config, group, word_start if config.units == "words" else None)
 
 
 class Objective(nn.Module):
-    """A model together with what is minimised: ``objective(batch, own_probability)`` is the loss."""
+    """A model with its loss: ``objective(batch, own_probability)``."""
 
     def __init__(self, model: AttentionLSTM, config: ObjectiveConfig, group: Optional["ProcessGroup"]) -> None:
         super().__init__()
@@ -61,16 +58,12 @@ class Objective(nn.Module):
         self.own_tokens = config.feeding in OWN_TOKENS
         self.pool, self.processes = Pool(), 1
         if group is not None:
-            from bleugrad.losses.distributed import ProcessPool
-
             self.pool, self.processes = ProcessPool(group), group.size()
 
-    def feed(self, memory: Memory, inputs: Tensor, feeding: str, own_probability: float = 0.0) -> Fed:
-        """Logits of the decoder; fed its own tokens, it has some more positions than the longest reference."""
-        config = self.config
-        longest = inputs.shape[1]
-        own = feeding in OWN_TOKENS
-        steps = math.ceil(config.length_factor * longest) + config.length_extra if own else None
+    def feed(self, memory: Memory, inputs: Tensor, feeding: str, own_probability: float = 0.0) -> DecoderOutput:
+        """Logits of the decoder; with its own tokens it has more positions than the longest reference."""
+        config, own = self.config, feeding in OWN_TOKENS
+        steps = math.ceil(config.length_factor * inputs.shape[1]) + config.length_extra if own else None
         return feed(
             self.model,
             memory,
@@ -83,19 +76,19 @@ class Objective(nn.Module):
         )
 
     def mean(self, total: Tensor, number: Tensor | int) -> Tensor:
-        """This process's part of a mean over all: ``total / number`` with the number of all processes."""
-        everyone = self.pool.sum(torch.as_tensor(number, dtype=total.dtype, device=total.device))
+        """The part of this process of a mean over all processes: ``total`` divided by the sum of ``number``."""
+        everyone = self.pool.sum(torch.as_tensor(number, device=total.device))
         return total * self.processes / everyone.clamp(min=1)
 
     def cross_entropy(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Mean over tokens, in float32 whatever the precision of the model."""
+        """Mean over tokens, in float32."""
         with torch.autocast(logits.device.type, enabled=False):
             rows = logits.flatten(0, 1).float()
             total = F.cross_entropy(rows, labels.flatten(), ignore_index=IGNORED, reduction="sum")
         return self.mean(total, (labels != IGNORED).sum())
 
-    def mixed(self, loss: Tensor, fed: Fed | None, memory: Memory, batch: Batch) -> Tensor:
-        """The loss with its share of cross-entropy; that of the reference needs a pass of its own unless it was fed."""
+    def mixed(self, loss: Tensor, fed: DecoderOutput | None, memory: Memory, batch: Batch) -> Tensor:
+        """The loss plus weighted cross-entropy, which needs another decoder pass unless the reference was fed."""
         weight = self.config.cross_entropy_weight
         if weight == 0:
             return loss
@@ -105,7 +98,7 @@ class Objective(nn.Module):
 
 
 class CrossEntropy(Objective):
-    """Cross-entropy of the reference, fed the reference or, as in scheduled sampling, a mixture."""
+    """Cross-entropy of the reference, with the reference or a mixture (scheduled sampling) as decoder inputs."""
 
     def forward(self, batch: Batch, own_probability: float = 0.0) -> Tensor:
         """The loss."""
@@ -114,45 +107,42 @@ class CrossEntropy(Objective):
         return self.cross_entropy(fed.logits, batch.labels)
 
 
-class LossOfRows(Objective):
-    """A loss of the distributions at each position, given what the decoder was fed.
+class RowObjective(Objective):
+    """A loss of the distribution at each position.
 
-    Fed the reference, the decoder has a position for each of its tokens, EOS among them, and EOS counts as a word. A
-    word in the middle is part of ten n-grams of up to four words and EOS of four only, so the end weighs less, and the
-    true cost of not ending is more words still. ``end_positions`` evens that out: after EOS the decoder has as many
-    positions more, with PAD for certain, and so has the reference.
+    When the decoder is fed the reference, it has one position per token of the reference, EOS included.
 
-    An EOS before its place still is a match then, and costs nothing but the word it stands for, so outputs grow short.
-    With a random ``length`` EOS ends the sentence wherever it is likely, and what is left of the reference is lost; who
-    does not end in the right place has ``end_positions`` words more that match nothing.
+    * ``length = "given"``: EOS counts as a word. A word in the middle is part of ten n-grams of up to four words, but
+      EOS of four only, so the end of the sentence has a lower weight. ``end_positions`` adds as many positions after
+      EOS, with PAD for certain, to the decoder and to the reference, and so evens out the weights. An EOS before its
+      place costs one word only, so translations become short.
+    * ``length = "random"``: EOS ends the sentence wherever it is likely, and the rest of the reference is lost. A
+      sentence that does not end in time has ``end_positions`` more words, which match nothing.
 
-    Expected matches are linear in each row, and rise until every row is certain; a beam finds nothing beside it then.
-    With a ``sharpness`` above 1 the rows that are scored are more certain than the model, which need not become so. Its
-    cross-entropy is that of the model.
+    When the decoder is fed its own tokens, its length is random, and references have no EOS. ``end_positions`` adds
+    positions after its own EOS, which show the effect of a later end.
 
-    Fed its own tokens it has its own length: then the length is random, EOS ends the sentence, and no reference holds
-    it. What a later end would be worth shows at positions beyond the decoder's own EOS: ``end_positions`` of them.
+    Expected matches are linear in each row, so training makes every row certain, and beam search finds no alternatives.
+    With a ``sharpness`` above 1 the loss scores sharper rows, and the model itself can stay less certain.
     """
 
     def __init__(
-        self,
-        model: AttentionLSTM,
-        config: ObjectiveConfig,
-        group: Optional["ProcessGroup"],
-        word_start: Tensor | None,
+        self, model: AttentionLSTM, config: ObjectiveConfig, group: Optional["ProcessGroup"], word_start: Tensor | None
     ) -> None:
         super().__init__(model, config, group)
         self.random_length = self.own_tokens or config.length == "random"
         eos_id = EOS if self.random_length else None
         self.expects = config.name in EXPECTED
-        self.in_one_pass = self.expects and not self.own_tokens and config.sharpness == 1
+        self.in_one_pass = self.expects and not self.own_tokens
         if self.expects:
             self.loss: nn.Module = ExpectedBLEULoss(
-                config.name,
-                config.max_order,
+                method=config.name,
+                max_order=config.max_order,
                 smoothing=config.smoothing,
                 level=config.level,
                 eos_id=eos_id,
+                sharpness=config.sharpness,
+                end_positions=config.end_positions if self.random_length and not self.own_tokens else 0,
                 cross_entropy_weight=config.cross_entropy_weight if self.in_one_pass else 0.0,
                 process_group=group,
                 word_start=word_start,
@@ -164,21 +154,20 @@ class LossOfRows(Objective):
         """The loss."""
         memory = self.model.encode(batch.source, batch.source_lengths)
         fed = self.feed(memory, batch.inputs(), self.config.feeding, own_probability)
-        logits = fed.logits if self.config.sharpness == 1 else self.config.sharpness * fed.logits
         if self.own_tokens:
             references = batch.labels if batch.references is None else batch.references
-            loss: Tensor = self.loss(logits, references=references, mask=fed.mask)
+            loss: Tensor = self.loss(fed.logits, references=references, mask=fed.mask)
+        elif self.random_length:
+            loss = self.loss(fed.logits, batch.labels, references=batch.references)
         else:
-            loss = self._of_reference_fed(logits, batch)
+            loss = self._of_given_length(fed.logits, batch)
         if not self.expects:
             loss = self.mean(loss, len(batch))
         return loss if self.in_one_pass else self.mixed(loss, fed, memory, batch)  # in one pass it is mixed already
 
-    def _of_reference_fed(self, logits: Tensor, batch: Batch) -> Tensor:
+    def _of_given_length(self, logits: Tensor, batch: Batch) -> Tensor:
         further = self.config.end_positions
-        references: Tensor | IdLists | None = batch.references
-        if not self.random_length:
-            references = _ended_references(batch, further)
+        references: Tensor | IdLists | None = _ended_references(batch, further)
         if not further:
             loss: Tensor = self.loss(logits, batch.labels, references=references)
             return loss
@@ -187,15 +176,17 @@ class LossOfRows(Objective):
         position = torch.arange(labels.shape[1], device=labels.device)
         lengths = labelled.sum(1, keepdim=True)
         after = (lengths <= position) & (position < lengths + further)
-        logits = F.pad(logits, (0, 0, 0, further)).where(~after.unsqueeze(-1), _certain_row(logits))
-        if references is None and not self.random_length:
+        certain = logits.new_full((logits.shape[-1],), -CERTAIN)
+        certain[PAD] = CERTAIN
+        logits = F.pad(logits, (0, 0, 0, further)).where(~after.unsqueeze(-1), certain / self.config.sharpness)
+        if references is None:
             references = labels.masked_fill(after, PAD)
         loss = self.loss(logits, labels, references=references, mask=labelled | after)
         return loss
 
 
-class LossOfSamples(Objective):
-    """REINFORCE or minimum risk of whole sequences that the decoder samples, each token fed back to it."""
+class SampleObjective(Objective):
+    """REINFORCE or minimum risk of whole sequences that the decoder samples."""
 
     def __init__(self, model: AttentionLSTM, config: ObjectiveConfig, group: Optional["ProcessGroup"]) -> None:
         super().__init__(model, config, group)
@@ -218,7 +209,7 @@ class LossOfSamples(Objective):
         return self.mixed(self.mean(total, sentences), None, memory, batch)
 
     def _greedy(self, memory: Memory, batch: Batch) -> Tensor | None:
-        """The decoder's greedy output, where it is the baseline."""
+        """The decoder's greedy output, if it is the baseline."""
         if self.config.baseline != "greedy":
             return None
         with torch.no_grad():
@@ -227,25 +218,19 @@ class LossOfSamples(Objective):
 
 
 def sampled_loss(config: ObjectiveConfig, eos_id: int | None) -> ReinforceLoss | MinimumRiskLoss | UnbiasedBLEULoss:
-    """The loss from samples that the settings name, summed over sentences."""
+    """The sampled loss of the settings, summed over sentences."""
     shared = {"max_order": config.max_order, "smoothing": config.smoothing, "eos_id": eos_id, "reduction": "sum"}
     if config.name == "reinforce":
-        return ReinforceLoss(config.samples, config.baseline, **shared)  # type: ignore[arg-type]
+        return ReinforceLoss(samples=config.samples, baseline=config.baseline, **shared)  # type: ignore[arg-type]
     if config.name == "unbiased":
-        return UnbiasedBLEULoss(config.samples, **shared)  # type: ignore[arg-type]
+        return UnbiasedBLEULoss(samples=config.samples, **shared)  # type: ignore[arg-type]
     with_reference = config.include_reference and config.feeding not in OWN_TOKENS
-    return MinimumRiskLoss(config.samples, config.alpha, with_reference, **shared)  # type: ignore[arg-type]
-
-
-def _certain_row(logits: Tensor) -> Tensor:
-    """Logits of a position where the decoder writes PAD for certain, whatever their type."""
-    row = logits.new_full((logits.shape[-1],), -CERTAIN)
-    row[PAD] = CERTAIN
-    return row
+    risk = {"alpha": config.alpha, "include_reference": with_reference}
+    return MinimumRiskLoss(samples=config.samples, **risk, **shared)  # type: ignore[arg-type]
 
 
 def _ended_references(batch: Batch, further: int) -> list[list[list[int]]] | None:
-    """The references with the end that labels have; None where the labels are the only reference."""
+    """The references with EOS and PAD at the end, as the labels; None if the labels are the only reference."""
     if batch.references is None:
         return None
     end = [EOS] + [PAD] * further

@@ -1,13 +1,10 @@
-"""Presets: settings that go together, under a name. What a file or an option says comes after."""
+"""Presets: named settings. Files and options override them."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from bleugrad.configuration.loading import build, load, merged, read_toml
 from bleugrad.errors import UsageError
-from bleugrad.training.config import TrainConfig
 
 Settings = Mapping[str, Any]
 
@@ -36,20 +33,11 @@ PRESETS: Mapping[str, Settings] = MappingProxyType(
 )
 
 TUNING: Settings = MappingProxyType({"optimizer": {"learning_rate": 1e-4, "epochs": 5, "early_stopping": 0}})
-"""Second phase of the paper's protocol, on top of the settings of the run it starts from."""
-
-
-def configured(before: Settings, file: Path | None, options: Settings) -> TrainConfig:
-    """Settings of a preset or an earlier run, then those of a file, then those of the command line."""
-    values = dict(before)
-    if file is not None:
-        load(TrainConfig, file)  # a mistake in the file is said with its name
-        values = merged(values, read_toml(file))
-    return build(TrainConfig, merged(values, options))
+"""Changes for the second phase of the paper's protocol."""
 
 
 def preset(name: str) -> Settings:
-    """The settings under a name.
+    """The settings of a preset.
 
     Example:
         >>> preset("tiny")["model"]

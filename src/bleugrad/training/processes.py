@@ -1,7 +1,6 @@
-"""One process or many: where to compute, and what the processes of a run tell each other.
+"""The processes of a run: device, precision and communication.
 
-A run under ``torchrun`` finds its peers by the variables that sets, and goes through Lightning Fabric; any other run is
-alone and does not load it.
+A run under ``torchrun`` uses Lightning Fabric; a run of one process does not load it.
 """
 
 import gc
@@ -22,14 +21,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Alone:
-    """The only process of a run; also what :class:`Together` must be able to do.
+class SingleProcess:
+    """The only process of a run, and the interface of :class:`DistributedProcesses`.
 
-    Attributes:
-        rank: this process's number, 0 for the one that writes.
-        world: how many there are.
-        device: where this one computes.
-        group: to pool statistics over, None for one process.
+    ``world`` is the number of processes, and ``group`` is for pooled statistics, None for one process.
     """
 
     rank: int = 0
@@ -46,7 +41,7 @@ class Alone:
         return self.rank == 0
 
     def prepare(self, module: nn.Module) -> nn.Module:
-        """The module on its device, in the precision asked for, its gradients averaged over processes."""
+        """The module on its device and in its precision, with gradients averaged over processes."""
         module = module.to(self.device)
         return _Autocast(module, self.device.type) if self.precision == "bf16" else module
 
@@ -54,8 +49,8 @@ class Alone:
         """The backward pass."""
         loss.backward()
 
-    def gathering(self, module: nn.Module, last: bool) -> AbstractContextManager[Any]:
-        """A context for one batch of several to a step: gradients are exchanged in the ``last`` only."""
+    def accumulation(self, module: nn.Module, last: bool) -> AbstractContextManager[Any]:
+        """A context for one batch of a step: gradients are exchanged in the ``last`` batch only."""
         return nullcontext()
 
     def sum(self, values: Sequence[float]) -> list[float]:
@@ -63,18 +58,18 @@ class Alone:
         return list(values)
 
     def gather(self, value: T) -> list[T]:
-        """What each process holds, by rank."""
+        """The values of all processes, by rank."""
         return [value]
 
-    def wait(self) -> None:
-        """Until all are here."""
+    def barrier(self) -> None:
+        """Wait for all processes."""
 
     def close(self) -> None:
-        """Leave the others."""
+        """Leave the process group."""
 
 
-class Together(Alone):
-    """One of several processes, on this machine or on many."""
+class DistributedProcesses(SingleProcess):
+    """One of several processes, on one machine or several."""
 
     def __init__(self, device: str = "auto", precision: str = "32") -> None:
         require_extra("distributed", "lightning_fabric", "training with several processes")
@@ -94,15 +89,15 @@ class Together(Alone):
         self.group = torch.distributed.group.WORLD
 
     def prepare(self, module: nn.Module) -> nn.Module:
-        """The module as Fabric wraps it."""
+        """The module, wrapped by Fabric."""
         return self.fabric.setup_module(module)
 
     def backward(self, loss: Tensor) -> None:
-        """The backward pass; gradients are averaged over processes as they come."""
+        """The backward pass, with gradients averaged over processes."""
         self.fabric.backward(loss)
 
-    def gathering(self, module: nn.Module, last: bool) -> AbstractContextManager[Any]:
-        """Without exchange of gradients but in the last batch of a step."""
+    def accumulation(self, module: nn.Module, last: bool) -> AbstractContextManager[Any]:
+        """Exchange gradients in the last batch of a step only."""
         return self.fabric.no_backward_sync(module, enabled=not last)  # type: ignore[arg-type]
 
     def sum(self, values: Sequence[float]) -> list[float]:
@@ -114,20 +109,20 @@ class Together(Alone):
         return [float(value) for value in table]
 
     def gather(self, value: T) -> list[T]:
-        """What each process holds, by rank."""
+        """The values of all processes, by rank."""
         found: list[Any] = [None] * self.world
         torch.distributed.all_gather_object(found, value)
         return found
 
-    def wait(self) -> None:
-        """Until all are here."""
+    def barrier(self) -> None:
+        """Wait for all processes."""
         self.fabric.barrier()
 
     def close(self) -> None:
         """Leave the group, and end its threads.
 
-        A thread of gloo that outlives the interpreter aborts the process when it lets go of a tensor, and it lives as
-        long as an object holds the group: this one and Fabric do, and what was left in a cycle is collected.
+        A thread of gloo that outlives the interpreter aborts the process. The threads live as long as an object refers
+        to the group: this one, Fabric, and reference cycles, which are collected here.
         """
         torch.distributed.destroy_process_group()
         del self.fabric
@@ -135,15 +130,15 @@ class Together(Alone):
         gc.collect()
 
 
-def find_processes(device: str = "auto", precision: str = "32") -> Alone:
-    """This process and its peers: those of ``torchrun``, or nobody."""
+def find_processes(device: str = "auto", precision: str = "32") -> SingleProcess:
+    """The processes of ``torchrun``, or a single one."""
     if "TORCHELASTIC_RUN_ID" in os.environ and int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        return Together(device, precision)
-    return Alone(device, precision)
+        return DistributedProcesses(device, precision)
+    return SingleProcess(device, precision)
 
 
 class _Autocast(nn.Module):
-    """Calls a module under autocast to bfloat16."""
+    """Calls a module under bfloat16 autocast."""
 
     def __init__(self, module: nn.Module, device: str) -> None:
         super().__init__()

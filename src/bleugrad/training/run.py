@@ -1,18 +1,14 @@
-"""A training run, from settings to a filled directory.
+"""A training run, from settings to a directory with the files of :mod:`bleugrad.runs.directory` and these.
 
-config.toml             the resolved settings
-run.json                study, status, command, seed, versions, times
-log.txt                 what was printed
-metrics.jsonl           loss while training, scores after each epoch
-summary.json            the best epoch, and the scores of all
 vocabulary.source.json  tokens of the source, by id
 vocabulary.target.json  tokens of the target
-checkpoints/            last.safetensors to go on from, best.safetensors to translate with
+checkpoints/            last.safetensors to resume from, best.safetensors to translate with
 evaluations/            translations and scores of ``bleugrad evaluate``
-tensorboard/            curves, where they were asked for
+tensorboard/            curves, if requested
 """
 
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -25,28 +21,20 @@ from bleugrad.data.corpus import Corpus
 from bleugrad.data.encoding import build_vocabularies
 from bleugrad.data.preparation import prepare
 from bleugrad.errors import FailureError, UsageError
+from bleugrad.extras import require_translation
 from bleugrad.models.attention_lstm import AttentionLSTM
-from bleugrad.runs.directory import CONFIG, Run, continue_run, read_about, start_run
-from bleugrad.training import board
-from bleugrad.training.checkpoints import (
-    BEST,
-    FOLDER,
-    LAST,
-    Checkpoint,
-    put_weights,
-    read_checkpoint,
-    remove_checkpoints,
-    remove_evaluations,
-    remove_unfinished,
-)
+from bleugrad.runs.directory import CONFIG, Run, continue_run, read_about, remove_evaluations, start_run
+from bleugrad.runs.lock import locked
+from bleugrad.training import board, checkpoints
+from bleugrad.training.checkpoints import BEST, FOLDER, LAST, Checkpoint, put_weights, read_checkpoint
 from bleugrad.training.config import TrainConfig
-from bleugrad.training.processes import Alone, find_processes
-from bleugrad.training.seeds import seed_step
-from bleugrad.training.trainer import Material, Trainer
+from bleugrad.training.processes import SingleProcess, find_processes
+from bleugrad.training.state import seed_step
+from bleugrad.training.trainer import Trainer, TrainingSetup
 from bleugrad.training.vocabularies import Vocabularies, split_fingerprint
 
 CHANGEABLE = {("optimizer", "epochs"), ("device",), ("threads",), ("tensorboard",)}
-"""Settings that may differ when a run is taken up again."""
+"""Settings that may change when a run is resumed."""
 
 
 def train_run(
@@ -58,66 +46,85 @@ def train_run(
     overwrite: bool = False,
     study: str = "train",
     command: str = "",
-    processes: Alone | None = None,
+    processes: SingleProcess | None = None,
 ) -> dict[str, Any]:
     """Train, and fill a run directory; under ``torchrun``, as one of several processes.
 
     Args:
         config: all settings.
-        directory: of the run.
-        initial: a run whose best weights, and whose vocabularies, this one starts from.
-        resume: go on where the run in the directory was broken off; without one, start.
+        directory: run directory.
+        initial: a run that provides the initial weights (its best) and the vocabularies.
+        resume: resume the run in the directory, if there is one.
         overwrite: replace a run in the directory.
         study: "train" or "tune", for run.json.
-        command: the line that repeats it.
-        processes: this process and its peers, where several runs share them; found and left by default.
+        command: the command that repeats the run, for run.json.
+        processes: if several runs share them; created and closed by default.
 
     Returns:
-        The summary that is saved too: best BLEU and its epoch, and ``history``, the validation scores of each epoch.
+        The saved summary: best BLEU and its epoch, and ``history``, the validation scores of each epoch.
     """
+    require_translation("training a translation model")
     if config.threads:
         torch.set_num_threads(config.threads)
     peers = processes or find_processes(config.device, config.optimizer.precision)
-    checkpoint = find_checkpoint(config, directory, resume, overwrite, study)
-    corpus = _prepare_in_turn(config, peers)
-    material = _gather_material(config, corpus, directory, checkpoint, initial, peers.world)
-    peers.wait()  # nobody writes before all have looked
-    opened = _open_run(config, directory, checkpoint, overwrite, study, command) if peers.is_first else nullcontext()
-    with opened as run:
-        trainer = Trainer(material, peers, run)
+    with _locked_by_first(directory, peers):
+        checkpoint = find_checkpoint(config, directory, resume, overwrite, study)
+        corpus = _prepare_in_turn(config, peers)
+        setup = _build_setup(config, corpus, directory, checkpoint, initial, peers.world)
+        trainer = Trainer(setup, peers)
         if checkpoint is not None:
             trainer.restore(checkpoint, directory / FOLDER / LAST)
-        if run is not None:
-            material.vocabularies.write(directory)
-            _describe(run, corpus, trainer, initial)
-        summary = trainer.train()
+        peers.barrier()  # every rank checks before rank 0 writes
+        first = peers.is_first
+        with _open_run(config, directory, checkpoint, overwrite, study, command) if first else nullcontext() as run:
+            trainer.run = run
+            if run is not None:
+                if checkpoint is not None:
+                    run.say(f"resumed at step {trainer.position.step}")
+                setup.vocabularies.write(directory)
+                _describe(run, corpus, trainer, initial)
+            summary = trainer.train()
     if processes is None:
-        del trainer, material  # they hold the group of processes, whose threads end with the last that does
+        del trainer, setup  # they refer to the process group, whose threads live as long
         peers.close()
     return summary
+
+
+@contextmanager
+def _locked_by_first(directory: Path, processes: SingleProcess) -> Iterator[None]:
+    """Rank 0 holds the lock for all ranks. If it cannot, every rank raises the error."""
+    with ExitStack() as held:
+        problem = ""
+        if processes.is_first:
+            try:
+                held.enter_context(locked(directory))
+            except FailureError as error:
+                problem = str(error)
+        problem = processes.gather(problem)[0]
+        if problem:
+            raise FailureError(problem)
+        yield
 
 
 def find_checkpoint(
     config: TrainConfig, directory: Path, resume: bool, overwrite: bool, study: str
 ) -> Checkpoint | None:
-    """What to go on from; None to start anew. What must not be lost is refused here, before anything is written."""
+    """The checkpoint to resume from, None to start. An unfinished run is not replaced without ``overwrite``."""
     about = read_about(directory) if directory.is_dir() else None
     last = directory / FOLDER / LAST
     if about is None:
         return None
     if resume:
         if about["study"] != study:
-            raise FailureError(
-                f"{directory} holds a run of {about['study']!r}; expected one of {study!r} to go on with"
-            )
+            raise FailureError(f"{directory} holds a run of {about['study']!r}; expected one of {study!r} to resume")
         if not last.exists():
             return None
         _check_same_settings(config, directory)
         return read_checkpoint(last)
     if last.exists() and about["status"] != "finished" and not overwrite:
         raise FailureError(
-            f"{directory} holds a run that is {about['status']}, with a checkpoint; go on with --resume, replace it "
-            "with --overwrite, or choose another directory with --output"
+            f"{directory} holds a run that is {about['status']}, with a checkpoint; resume it with --resume, replace "
+            "it with --overwrite, or choose another directory with --output"
         )
     return None
 
@@ -135,27 +142,27 @@ def read_config(directory: Path) -> TrainConfig:
         raise FailureError(f"the settings of the run in {directory} cannot be read: {error}") from None
 
 
-def _prepare_in_turn(config: TrainConfig, processes: Alone) -> Corpus:
-    """The corpus; the first process goes first, so that only one downloads."""
+def _prepare_in_turn(config: TrainConfig, processes: SingleProcess) -> Corpus:
+    """The corpus; rank 0 goes first, so that only one process downloads it."""
     if not processes.is_first:
-        processes.wait()
+        processes.barrier()
     corpus = prepare(config.data)
     if processes.is_first:
-        processes.wait()
+        processes.barrier()
     if len(corpus.valid) == 0:
-        raise FailureError(f"{corpus.name} has no validation text; without it the best weights cannot be told")
+        raise FailureError(f"{corpus.name} has no validation text; it is needed to choose the best weights")
     return corpus
 
 
-def _gather_material(
+def _build_setup(
     config: TrainConfig,
     corpus: Corpus,
     directory: Path,
     checkpoint: Checkpoint | None,
     initial: Path | None,
     world: int,
-) -> Material:
-    """Model and data; weights of a checkpoint come later, together with the rest of its state."""
+) -> TrainingSetup:
+    """Model and data; the trainer restores the weights of a checkpoint later."""
     if len(corpus.train) == 0:
         raise FailureError(f"no training pair of {corpus.name} passed the filters: there is no text to learn from")
     trained = directory if checkpoint is not None else initial
@@ -177,7 +184,7 @@ def _gather_material(
         before = read_checkpoint(best)
         vocabularies.check_fit(before.state, initial, best)
         put_weights(model, before.weights, best)
-    return Material(
+    return TrainingSetup(
         config, model, vocabularies, corpus.train, corpus.valid, fingerprints, validate_first=initial is not None
     )
 
@@ -186,8 +193,8 @@ def _check_same_settings(config: TrainConfig, directory: Path) -> None:
     for path, before, now in differences(read_config(directory), config):
         if path not in CHANGEABLE:
             raise UsageError(
-                f"{'.'.join(path)} is {now!r}, and {before!r} in the run in {directory}; expected the same to go on "
-                "with it, or no settings at all"
+                f"{'.'.join(path)} is {now!r}, and {before!r} in the run in {directory}; expected the same to "
+                "resume it, or no settings at all"
             )
 
 
@@ -197,10 +204,10 @@ def _check_same_ground(
     path = directory / FOLDER / LAST
     vocabularies.check_fit(checkpoint.state, directory, path)
     if checkpoint.state["data"] != fingerprints["data"]:
-        raise FailureError(f"the training text is not the one {path} was trained on; it cannot go on with another")
+        raise FailureError(f"the training text is not the one {path} was trained on; expected the same text to resume")
     if checkpoint.state["processes"] != fingerprints["processes"]:
         raise FailureError(
-            f"{path} was written by a run of {checkpoint.state['processes']} processes; expected as many to go on, "
+            f"{path} was written by a run of {checkpoint.state['processes']} processes; expected as many to resume, "
             f"found {fingerprints['processes']}"
         )
 
@@ -209,37 +216,30 @@ def _open_run(
     config: TrainConfig, directory: Path, checkpoint: Checkpoint | None, overwrite: bool, study: str, command: str
 ) -> Run:
     if checkpoint is not None:
-        remove_unfinished(directory)
-        run = continue_run(directory, config=to_toml(config), records_end=checkpoint.state["records_end"])
-        run.say(f"resumed at step {checkpoint.state['position']['step']}")
-        return run
+        checkpoints.remove_unfinished(directory)
+        return continue_run(directory, config=to_toml(config), records_end=checkpoint.state["records_end"])
     about = read_about(directory) if directory.is_dir() else None
     if about is not None and (overwrite or about["status"] != "finished"):
-        remove_checkpoints(directory)
-        _remove_results(directory)
+        checkpoints.remove_checkpoints(directory)
+        remove_evaluations(directory)
+        for path in directory.glob(f"{board.FOLDER}/events.out.tfevents.*"):
+            path.unlink()
     return start_run(
         directory, study=study, config=to_toml(config), seed=config.seed, command=command, overwrite=overwrite
     )
 
 
-def _remove_results(directory: Path) -> None:
-    """Remove what was made from the weights of a run that is to be replaced."""
-    remove_evaluations(directory)
-    for path in directory.glob(f"{board.FOLDER}/events.out.tfevents.*"):
-        path.unlink()
-
-
 def _describe(run: Run, corpus: Corpus, trainer: Trainer, initial: Path | None) -> None:
-    """Say what is trained on what."""
+    """Print data, model and objective."""
     dropped = ", ".join(f"{number} {reason}" for reason, number in corpus.dropped.items() if number)
     run.say(
         f"{corpus.name}: {len(corpus.train)} training pairs{f' (dropped: {dropped})' if dropped else ''}, "
-        f"{len(corpus.valid)} to validate on"
+        f"{len(corpus.valid)} validation pairs"
     )
     parameters = sum(parameter.numel() for parameter in trainer.parameters)
-    vocabularies, processes = trainer.material.vocabularies, trainer.processes
+    vocabularies, processes = trainer.setup.vocabularies, trainer.processes
     run.say(
         f"model: {parameters} parameters, vocabularies of {len(vocabularies.source)} and {len(vocabularies.target)} "
-        f"tokens{f', weights of {initial}' if initial else ''}; objective {trainer.config.objective.name}, "
-        f"fed {trainer.config.objective.feeding}; {processes.world} x {processes.device}"
+        f"tokens{f', initial weights of {initial}' if initial else ''}; objective {trainer.config.objective.name}, "
+        f"decoder fed {trainer.config.objective.feeding}; {processes.world} x {processes.device}"
     )

@@ -1,4 +1,4 @@
-"""The learning rate over time, early stopping, and which epoch was best: all from validation BLEU."""
+"""Learning rate decay, early stopping and the best epoch, all from validation BLEU."""
 
 from dataclasses import dataclass
 
@@ -9,12 +9,8 @@ from bleugrad.training.config import OptimizerConfig
 class Schedule:
     """The state after some epochs.
 
-    Attributes:
-        learning_rate: of the next epoch.
-        best: highest validation BLEU so far, -1 before the first.
-        best_epoch: the epoch that reached it.
-        since_best: epochs after that one.
-        since_decay: epochs the learning rate has been what it is, counted from the best one for a plateau.
+    ``best`` is the highest validation BLEU so far, -1 before the first. ``since_decay`` counts epochs since the last
+    decay, or since the best epoch with a plateau decay.
     """
 
     learning_rate: float
@@ -24,7 +20,7 @@ class Schedule:
     since_decay: int = 0
 
     def observe(self, bleu: float, epoch: int, config: OptimizerConfig) -> bool:
-        """Take in the score of an epoch, 0 for the weights a run begins with; returns whether it is the best so far.
+        """Add the score of an epoch (0: the initial weights); returns whether it is the best so far.
 
         Example:
             >>> config = OptimizerConfig(learning_rate=1.0, patience=2, early_stopping=4)
@@ -46,5 +42,5 @@ class Schedule:
         return improved
 
     def over(self, config: OptimizerConfig) -> bool:
-        """Whether the run has gone without a better score for as long as it may."""
+        """Whether early stopping ends the run."""
         return 0 < config.early_stopping <= self.since_best

@@ -1,4 +1,4 @@
-"""BLEU and chrF of translations, by sacreBLEU, with what one needs to compare them: signature and lengths."""
+"""BLEU and chrF of translations by sacreBLEU, with signatures and lengths."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -7,17 +7,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores of a set of translations, in 0..1.
+    """Scores of a set of translations, in 0..1: corpus BLEU with its precisions of the orders 1 to 4, and chrF.
 
-    Attributes:
-        bleu: corpus BLEU.
-        chrf: chrF.
-        precisions: of the orders 1 to 4.
-        brevity_penalty: of BLEU.
-        length_ratio: tokens of the translations for each of the references.
-        sentences: how many.
-        bleu_signature: by which others can repeat it.
-        chrf_signature: likewise.
+    ``length_ratio`` is tokens of the translations per token of the references.
     """
 
     bleu: float
@@ -30,11 +22,11 @@ class Scores:
     chrf_signature: str
 
     def to_json(self) -> dict[str, Any]:
-        """All of it, as JSON holds it."""
+        """All values, for JSON."""
         return {**asdict(self), "precisions": list(self.precisions)}
 
     def line(self) -> str:
-        """The scores as people read them, times 100.
+        """The scores as text, times 100.
 
         Example:
             >>> print(score(["a cat sat on a mat"], [("a cat sat on the mat",)]).line())
@@ -48,12 +40,9 @@ class Scores:
 
 
 def score(hypotheses: Sequence[str], references: Sequence[Sequence[str]], tokenize: str = "none") -> Scores:
-    """Corpus scores.
+    """Corpus scores of one hypothesis and one or more references per sentence.
 
-    Args:
-        hypotheses: one a sentence.
-        references: one or more a sentence.
-        tokenize: by sacreBLEU: "none" for text that is tokenised already, "13a", "intl" or "char".
+    ``tokenize`` is the tokenizer of sacreBLEU: "none" for tokenized text, "13a", "intl" or "char".
     """
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF

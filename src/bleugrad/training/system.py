@@ -8,22 +8,27 @@ from pathlib import Path
 
 import torch
 
-from bleugrad.errors import FailureError
+from bleugrad.arguments import check_choice, check_int
+from bleugrad.errors import FailureError, UsageError
+from bleugrad.extras import require_translation
 from bleugrad.models.attention_lstm import AttentionLSTM
 from bleugrad.training.checkpoints import BEST, FOLDER, put_weights, read_checkpoint
 from bleugrad.training.config import TrainConfig
-from bleugrad.training.processes import Alone
+from bleugrad.training.processes import SingleProcess
 from bleugrad.training.run import read_config
 from bleugrad.training.translation import translate_ids
 from bleugrad.training.vocabularies import Vocabularies
 
 MOST_TOKENS = 1000
-"""Of a line to translate; what follows them is left out. No model was trained on longer ones."""
+"""Longer lines are cut off: no model was trained on them."""
+
+WIDEST_BEAM = 1000
+"""Hypotheses of a search; a wider one finds no better translation, and takes memory in proportion."""
 
 
 @dataclass(frozen=True)
 class Translation:
-    """A translation, its log-probability, and the score hypotheses are ranked by."""
+    """A translation, its log-probability, and its score for ranking."""
 
     text: str
     log_prob: float
@@ -31,43 +36,31 @@ class Translation:
 
 
 class TranslationSystem:
-    """A model with its vocabularies.
+    """A trained model with its vocabularies, the settings of its run, and the processes that compute."""
 
-    Args:
-        model: trained.
-        vocabularies: those it was trained with.
-        config: the settings of its run.
-        processes: where it computes.
-    """
-
-    def __init__(self, model: AttentionLSTM, vocabularies: Vocabularies, config: TrainConfig, processes: Alone) -> None:
+    def __init__(
+        self, model: AttentionLSTM, vocabularies: Vocabularies, config: TrainConfig, processes: SingleProcess
+    ) -> None:
         self.model, self.vocabularies, self.config = model.to(processes.device).eval(), vocabularies, config
         self.processes = processes
 
     def translate(self, lines: Sequence[str], beam: int = 5) -> list[str]:
-        """The best translation of each line.
+        """The best translation of each line, which is text like the training text, with spaces between words.
 
-        Args:
-            lines: text as the model was trained on: words between spaces. Words it does not know are read as unknown;
-                an empty line has the empty translation.
-            beam: width of the search; 1 is greedy.
+        The translation of an empty line is empty. ``beam`` is the width of the search, at most 1,000; 1 is greedy.
         """
         return [best[0].text for best in self.search(lines, beam)]
 
     def search(self, lines: Sequence[str], beam: int = 5, n_best: int = 1, first: int = 1) -> list[list[Translation]]:
-        """The ``n_best`` translations of each line, the best first; fewer where no more were found.
+        """The ``n_best`` translations of each line, at most ``beam``, the best first; fewer where no more were found.
 
-        Args:
-            lines: as for :meth:`translate`.
-            beam: width of the search.
-            n_best: at most ``beam``.
-            first: the number of the first line, for warnings.
+        For the others see :meth:`translate`. ``first`` is the number of the first line, for warnings.
         """
-        if isinstance(lines, str):
-            raise TypeError("lines is text; expected a list of texts, one a sentence")
-        if beam < 1:
-            raise ValueError(f"beam is {beam}; expected at least 1")
-        if not 1 <= n_best <= beam:
+        if isinstance(lines, str) or not isinstance(lines, Sequence) or not all(isinstance(one, str) for one in lines):
+            raise TypeError(f"lines is a {type(lines).__name__}; expected a list of texts, one per sentence")
+        if not 1 <= check_int("beam", beam) <= WIDEST_BEAM:
+            raise UsageError(f"beam is {beam}; expected 1 to {WIDEST_BEAM}")
+        if not 1 <= check_int("n_best", n_best) <= beam:
             raise ValueError(f"n_best is {n_best}; expected 1 to beam = {beam}")
         sources = [self._encoded(line, number) for number, line in enumerate(lines, start=first)]
         settings = self.config.evaluation
@@ -84,21 +77,20 @@ class TranslationSystem:
 
 
 def load(run: str | PathLike[str], device: str = "auto") -> TranslationSystem:
-    """The best model of a training run.
-
-    Args:
-        run: the directory.
-        device: "cpu", "cuda", or "auto" for a GPU where there is one.
-    """
+    """The best model of a training run, from its directory; ``device`` "auto" is a GPU if there is one, else "cpu"."""
+    if not isinstance(run, str | PathLike):
+        raise TypeError(f"run is a {type(run).__name__}; expected the path of a training run")
+    check_choice("device", device, ("auto", "cpu", "cuda"))
+    require_translation("a trained translation model")
     directory = Path(run)
     config = read_config(directory)
     path = directory / FOLDER / BEST
     if not path.exists():
-        raise FailureError(f"the run in {directory} has no {BEST} yet: it was not trained for an epoch")
+        raise FailureError(f"the run in {directory} has no {BEST} yet: no epoch is finished")
     checkpoint = read_checkpoint(path)
     vocabularies = Vocabularies.read(directory)
     vocabularies.check_fit(checkpoint.state, directory, path)
-    with torch.random.fork_rng(devices=[]):  # the caller's random numbers are not ours to draw
+    with torch.random.fork_rng(devices=[]):  # the caller's random state stays the same
         model = AttentionLSTM(config.model, len(vocabularies.source), len(vocabularies.target))
     put_weights(model, checkpoint.weights, path)
-    return TranslationSystem(model, vocabularies, config, Alone(device))
+    return TranslationSystem(model, vocabularies, config, SingleProcess(device))

@@ -1,4 +1,4 @@
-"""The training loop, to be read from top to bottom: ``Trainer.train`` calls the rest in the order it stands here."""
+"""The training loop, from top to bottom: ``Trainer.train`` calls the methods below it in their order."""
 
 import math
 import time
@@ -15,53 +15,26 @@ from bleugrad.data.corpus import Split
 from bleugrad.data.encoding import encode_split
 from bleugrad.errors import FailureError
 from bleugrad.models.attention_lstm import AttentionLSTM
-from bleugrad.runs.directory import Run
+from bleugrad.runs.directory import Run, remove_evaluations
 from bleugrad.runs.progress import Progress
 from bleugrad.training.board import Board
-from bleugrad.training.checkpoints import (
-    BEST,
-    FOLDER,
-    LAST,
-    Checkpoint,
-    put_optimizer,
-    put_weights,
-    remove_evaluations,
-    take_optimizer,
-    take_weights,
-    write_checkpoint,
-)
+from bleugrad.training.checkpoints import BEST, FOLDER, LAST, Checkpoint, put_optimizer, put_weights, write_checkpoint
 from bleugrad.training.config import TrainConfig
 from bleugrad.training.objectives import build_objective
-from bleugrad.training.processes import Alone
+from bleugrad.training.processes import SingleProcess
 from bleugrad.training.schedule import Schedule
 from bleugrad.training.scores import Scores, score
-from bleugrad.training.seeds import seed_step
+from bleugrad.training.state import Position, seed_step
 from bleugrad.training.translation import translate_ids
 from bleugrad.training.vocabularies import Vocabularies
 
 
-@dataclass
-class Position:
-    """Where a run stands: ``step`` updates made, ``done`` of them in this ``epoch``, whose losses sum to ``loss``."""
-
-    epoch: int = 1
-    done: int = 0
-    step: int = 0
-    loss: float = 0.0
-
-
 @dataclass(frozen=True)
-class Material:
-    """What is trained, and on what.
+class TrainingSetup:
+    """Settings, model and data of a training run.
 
-    Attributes:
-        config: all settings.
-        model: with its first weights.
-        vocabularies: those of the model.
-        train: the pairs to train on.
-        valid: those BLEU is measured on after each epoch.
-        fingerprints: by which checkpoints know data and vocabularies.
-        validate_first: also measure BLEU before the first epoch, for weights that were trained before.
+    ``fingerprints`` identify data and vocabularies in checkpoints. With ``validate_first`` the initial weights, which
+    another run trained, are validated before the first epoch.
     """
 
     config: TrainConfig
@@ -74,15 +47,15 @@ class Material:
 
 
 class Trainer:
-    """One process of a training run. Only the first has a ``run`` to write to."""
+    """One process of a training run. Only rank 0 has a ``run`` to write to."""
 
-    def __init__(self, material: Material, processes: Alone, run: Run | None) -> None:
-        config, vocabularies = material.config, material.vocabularies
-        self.material, self.config, self.processes, self.run = material, config, processes, run
-        self.model = material.model.to(processes.device)
-        train = encode_split(material.train, vocabularies.source, vocabularies.target)
+    def __init__(self, setup: TrainingSetup, processes: SingleProcess, run: Run | None = None) -> None:
+        config, vocabularies = setup.config, setup.vocabularies
+        self.setup, self.config, self.processes, self.run = setup, config, processes, run
+        self.model = setup.model.to(processes.device)
+        train = encode_split(setup.train, vocabularies.source, vocabularies.target)
         self.plan = BatchPlan(train, config.data.batch_by, config.data.batch_size * processes.world, config.seed)
-        self.valid_sources = vocabularies.source.encode_lines(material.valid.sources)
+        self.valid_sources = vocabularies.source.encode_lines(setup.valid.sources)
         starts = vocabularies.target.word_start()
         word_start = None if starts is None else torch.tensor(starts)
         objective = build_objective(self.model, config.objective, processes.group, word_start)
@@ -95,28 +68,31 @@ class Trainer:
         self.board = Board(None)
 
     def restore(self, checkpoint: Checkpoint, path: Path) -> None:
-        """Go on from a checkpoint."""
+        """Load a checkpoint to resume from."""
+        position = Position(**checkpoint.state["position"])
+        steps = len(self.windows(position.epoch))
+        if position.done >= steps:
+            raise FailureError(f"{path} does not fit the run: {position.done} steps of an epoch of {steps} are done")
         put_weights(self.model, checkpoint.weights, path)
-        put_optimizer(self.model, self.optimizer, checkpoint.optimizer)
+        put_optimizer(self.model, self.optimizer, checkpoint.optimizer, position.step, path)
         self.schedule = Schedule(**checkpoint.state["schedule"])
-        self.position = Position(**checkpoint.state["position"])
-        self.history = checkpoint.state["history"]
+        self.position, self.history = position, checkpoint.state["history"]
 
     def train(self) -> dict[str, Any]:
-        """Train to the end; returns the summary that is also saved."""
+        """Train to the end and return the summary, which is also saved."""
         if self.config.tensorboard and self.run is not None:
             self.board = Board(self.run.path, self.position.step)
-        if self.material.validate_first and not self.history:
-            self.validate(epoch=0, seconds=0.0)
+        if self.setup.validate_first and not self.history:
+            self.validate(epoch=0)
         while self.position.epoch <= self.config.optimizer.epochs and not self.schedule.over(self.config.optimizer):
-            began = time.monotonic()
+            before, began = self.position.done, time.monotonic()
             self.train_epoch()
-            self.validate(self.position.epoch, time.monotonic() - began)
+            self.validate(self.position.epoch, self.position.done - before, time.monotonic() - began)
         self.board.close()
         return self.summarise()
 
     def train_epoch(self) -> None:
-        """The rest of the current epoch, which is all of it unless the run was broken off within."""
+        """Train for the rest of the current epoch."""
         self.model.train()
         for group in self.optimizer.param_groups:
             group["lr"] = self.schedule.learning_rate
@@ -138,14 +114,14 @@ class Trainer:
                     self.save(LAST)
 
     def windows(self, epoch: int) -> list[list[list[int]]]:
-        """The batches of an epoch, of all processes together, as many to a window as there are to a step."""
+        """The batches of an epoch, of all processes together, grouped by optimizer step."""
         batches, size = self.plan.epoch(epoch), self.config.optimizer.accumulation
         return [batches[start : start + size] for start in range(0, len(batches), size)]
 
     def take_step(self, window: Sequence[Sequence[int]]) -> tuple[float, float]:
-        """One update; returns the loss, of all processes, and the norm of its gradient.
+        """One update; returns the loss over all processes and the norm of its gradient.
 
-        A batch of the window counts by its share of what the objective averages over: of tokens, or of sentences.
+        The weight of a batch in its window is its share of tokens for cross-entropy, else of sentences.
         """
         processes = self.processes
         seed_step(self.config.seed, self.position.step, processes.rank)
@@ -153,22 +129,22 @@ class Trainer:
         total = 0.0
         for number, indices in enumerate(shard(window, processes.rank, processes.world)):
             batch = self.plan.collate(indices).to(processes.device)
-            with processes.gathering(self.objective, last=number == len(window) - 1):
+            with processes.accumulation(self.objective, last=number == len(window) - 1):
                 loss = self.objective(batch, self.own_probability()) * shares[number]
                 processes.backward(loss)
             total += loss.item()
         norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.config.optimizer.clip or math.inf).item()
         if not math.isfinite(norm):
             raise FailureError(
-                f"the gradient at step {self.position.step + 1} is not finite; the last checkpoint is as it was; a "
-                "lower learning rate or a smaller clip may help"
+                f"the gradient at step {self.position.step + 1} is not finite; the last checkpoint is unchanged; "
+                "try a lower learning rate or a smaller clip"
             )
         self.optimizer.step()
         self.optimizer.zero_grad()
         return processes.sum([total])[0] / processes.world, norm
 
     def shares(self, window: Sequence[Sequence[int]]) -> list[float]:
-        """What each batch of a window weighs."""
+        """The weight of each batch of a window."""
         sizes: list[int] = [len(indices) for indices in window]
         if self.config.objective.name == "ce":
             targets = self.plan.encoded.targets
@@ -176,13 +152,16 @@ class Trainer:
         return [size / sum(sizes) for size in sizes]
 
     def own_probability(self) -> float:
-        """The share of own tokens that a mixture feeds in this epoch, on a line from first to last."""
+        """The share of own tokens of a mixture in this epoch, linear from the first to the last epoch."""
         objective, epochs = self.config.objective, self.config.optimizer.epochs
         done = (self.position.epoch - 1) / max(epochs - 1, 1)
         return objective.own_first + done * (objective.own_last - objective.own_first)
 
-    def validate(self, epoch: int, seconds: float) -> None:
-        """Measure BLEU by greedy search, keep the weights if they are the best, and go on to the next epoch."""
+    def validate(self, epoch: int, steps: int = 0, seconds: float = 0.0) -> None:
+        """Measure BLEU with greedy search after an epoch, and save the weights, also as the best if they are.
+
+        ``steps`` and ``seconds`` measure the part of the epoch since the last resume.
+        """
         scores = self.score_valid()
         learning_rate = self.schedule.learning_rate
         improved = self.schedule.observe(scores.bleu, epoch, self.config.optimizer)
@@ -191,7 +170,9 @@ class Trainer:
         self.history.append({"epoch": epoch, "step": position.step, "train_loss": loss, **scores.to_json()})
         self.record("epoch", epoch=epoch, train_loss=loss, learning_rate=learning_rate, **scores.to_json())
         if self.run is not None:
-            trained = "" if loss is None else f"loss {loss:.4f}, {position.done / max(seconds, 1e-9):.1f} steps/s, "
+            trained = "" if loss is None else f"loss {loss:.4f}, {steps / max(seconds, 1e-9):.1f} steps/s, "
+            if steps:
+                self.run.record_time(epoch=epoch, steps=steps, seconds=round(seconds, 4))
             best = " (best so far)" if improved else ""
             self.run.say(f"epoch {epoch}: {trained}valid {scores.line()}{best}")
         self.position = Position(epoch + 1, 0, position.step, 0.0)
@@ -200,36 +181,35 @@ class Trainer:
         self.save(LAST)
 
     def score_valid(self) -> Scores:
-        """Scores of greedy translations of the validation text; every process has them."""
+        """Scores of greedy translations of the validation text, in every process."""
         model, settings = self.model, self.config.evaluation
         hypotheses = translate_ids(model, self.valid_sources, settings, self.processes)
-        texts = [self.material.vocabularies.target.decode(best[0].tokens) for best in hypotheses]
-        return score(texts, self.material.valid.references, settings.tokenize)
+        texts = [self.setup.vocabularies.target.decode(best[0].tokens) for best in hypotheses]
+        return score(texts, self.setup.valid.references, settings.tokenize)
 
     def record(self, kind: str, **values: Any) -> None:
-        """One measurement, into metrics.jsonl and to TensorBoard; no times, so that a repeated run records the same."""
+        """Write one measurement to metrics.jsonl and TensorBoard; no times, so that repeated runs are identical."""
         if self.run is not None:
             self.run.record(kind=kind, step=self.position.step, **values)
             self.board.write(kind, self.position.step, values)
 
     def save(self, name: str) -> None:
-        """Write a checkpoint: the weights, and with the last one all that is needed to go on."""
+        """Write a checkpoint: the weights, and in the last one everything that a resume needs."""
         if self.run is not None:
-            optimizer = take_optimizer(self.model, self.optimizer) if name == LAST else {}
             state = {
                 "position": asdict(self.position),
                 "schedule": asdict(self.schedule),
                 "history": self.history,
                 "records_end": self.run.records.flush(),
-                **self.material.fingerprints,
+                **self.setup.fingerprints,
             }
             if name == BEST:
                 remove_evaluations(self.run.path)
-            checkpoint = Checkpoint(take_weights(self.model), optimizer, state)
+            checkpoint = Checkpoint.take(self.model, self.optimizer if name == LAST else None, state)
             write_checkpoint(self.run.path / FOLDER / name, checkpoint)
 
     def summarise(self) -> dict[str, Any]:
-        """What the run came to."""
+        """The results of the run."""
         scores = self.history[-1]
         summary = {
             "objective": self.config.objective.name,

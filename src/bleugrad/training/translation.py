@@ -1,4 +1,4 @@
-"""Translations of many sentences: batched by length, dealt out to the processes, and put back in order."""
+"""Translations of many sentences, in batches of similar length, shared between the processes."""
 
 import math
 from collections.abc import Sequence
@@ -8,9 +8,9 @@ import torch
 from bleugrad.data.batches import BatchPlan, shard
 from bleugrad.data.encoding import EncodedSplit
 from bleugrad.models.attention_lstm import AttentionLSTM
-from bleugrad.models.search import Hypothesis, beam, greedy
+from bleugrad.models.search.strategies import Hypothesis, beam, greedy
 from bleugrad.training.config import EvaluationConfig
-from bleugrad.training.processes import Alone
+from bleugrad.training.processes import SingleProcess
 
 NOTHING = Hypothesis([], 0.0, 0.0)
 
@@ -19,20 +19,14 @@ def translate_ids(
     model: AttentionLSTM,
     sources: Sequence[list[int]],
     config: EvaluationConfig,
-    processes: Alone,
+    processes: SingleProcess,
     *,
     width: int = 1,
     n_best: int = 1,
 ) -> list[list[Hypothesis]]:
-    """The best hypotheses of each source, in order; every process gets all of them.
+    """The ``n_best`` hypotheses of each source, in order. Each process translates its share, and gets all of them.
 
-    Args:
-        model: in any mode; dropout does not act.
-        sources: ids without EOS; an empty one has the empty translation.
-        config: batch size, length limits and penalty.
-        processes: each translates its share, every sentence once.
-        width: of the beam; 1 is greedy search.
-        n_best: hypotheses a sentence, at most ``width``.
+    ``sources`` are ids without EOS; the translation of an empty source is empty. A ``width`` of 1 is greedy search.
     """
     nothing: list[list[int]] = [[] for _ in sources]
     plan = BatchPlan(EncodedSplit(list(sources), nothing, [[one] for one in nothing]))

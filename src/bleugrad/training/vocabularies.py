@@ -1,4 +1,4 @@
-"""The vocabularies of a run: saved with it, and tied to its checkpoints by their fingerprints."""
+"""The vocabularies of a run, saved with it; checkpoints hold their fingerprints."""
 
 import hashlib
 import json
@@ -17,30 +17,30 @@ FILES = {"source": "vocabulary.source.json", "target": "vocabulary.target.json"}
 
 @dataclass(frozen=True)
 class Vocabularies:
-    """Those of both sides."""
+    """The vocabularies of both sides."""
 
     source: Vocabulary
     target: Vocabulary
 
     def fingerprints(self) -> dict[str, str]:
-        """What a checkpoint keeps to know its vocabularies by."""
+        """Size and digest of both, for checkpoints."""
         sides = {"source": self.source, "target": self.target}
         return {
             side: f"{len(words)} tokens, {fingerprint(json.dumps(words.to_json()))}" for side, words in sides.items()
         }
 
     def write(self, run: Path) -> None:
-        """Save both into a run."""
+        """Save both vocabularies into a run."""
         for side, name in FILES.items():
             write_text(run / name, json.dumps(getattr(self, side).to_json(), ensure_ascii=False, indent=0) + "\n")
 
     @classmethod
     def read(cls, run: Path) -> "Vocabularies":
-        """Those of a run."""
+        """Read the vocabularies of a run."""
         return cls(*(_read(run / name) for name in FILES.values()))
 
     def check_fit(self, state: Mapping[str, Any], run: Path, checkpoint: Path) -> None:
-        """Raise unless a checkpoint was trained with these."""
+        """Raise unless a checkpoint was trained with these vocabularies."""
         for side, found in self.fingerprints().items():
             wanted = state["vocabularies"][side]
             if found != wanted:
@@ -61,7 +61,7 @@ def fingerprint(text: str) -> str:
 
 
 def split_fingerprint(split: Split) -> str:
-    """What a checkpoint keeps to know its training text by."""
+    """The digest of a training text, for checkpoints."""
     return fingerprint("\n".join(["\n".join(split.sources), *("\t".join(choices) for choices in split.references)]))
 
 
@@ -69,7 +69,7 @@ def _read(path: Path) -> Vocabulary:
     try:
         return read_vocabulary(json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
-        raise FailureError(f"{path} is missing: without its vocabulary a run cannot be used") from None
+        raise FailureError(f"{path} is missing; the run cannot be used without it") from None
     except OSError as error:
         raise FailureError(f"cannot read {path}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError) as error:

@@ -1,7 +1,7 @@
 """The built-in corpus: a synchronous grammar that writes German-like sentences with their English translations.
 
-Every rule writes both sides at once. The German side is one sentence. The English side is drawn anew for each
-paraphrase: synonyms, tense, word order and register vary, with skewed odds that the German sentence settles in part.
+Every rule writes both languages. The German side is one sentence. The English side is drawn separately for each
+paraphrase: synonyms, tense, word order and register vary. Their odds are skewed and depend on the German sentence.
 """
 
 from bleugrad.data.grammar.corpus import builtin_corpus

@@ -1,13 +1,13 @@
-"""Weighted choices, drawn the same way on every platform and Python version.
+"""Weighted choices, identical on every platform and Python version.
 
-Only ``random.Random(seed).random()`` is used: its values are the ones Python promises to keep.
+Only ``random.Random(seed).random()`` is used: Python guarantees its values.
 """
 
 from bisect import bisect
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from random import Random
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ class Weighted(Generic[T]):
 
     @classmethod
     def zipf(cls, options: Sequence[T]) -> "Weighted[T]":
-        """Odds that fall with the rank, as those of words do."""
+        """Odds by rank, as for words (Zipf)."""
         return cls(options, [1 / (rank + 2) for rank in range(len(options))])
 
 
@@ -60,7 +60,7 @@ class Choice(Generic[T]):
 def read_choice(text: str, read: Callable[[str], T]) -> Choice[T]:
     """Alternatives such as ``buy 7 | purchase^ 3``.
 
-    The number is the odds; ``^`` marks formal words, ``~`` colloquial ones, and ``-`` is nothing at all.
+    The number is the odds; ``^`` marks formal words, ``~`` colloquial ones, and ``-`` is an empty text.
     """
     options, weights, marks = [], [], []
     for alternative in text.split("|"):
@@ -83,7 +83,7 @@ def words(text: str) -> Choice[str]:
 
 
 class Voice:
-    """Who translates: draws the English alternatives of one sentence in one register."""
+    """A translator: draws the English alternatives of one sentence in one register."""
 
     __slots__ = ("chance", "draws", "formal")
 
@@ -95,6 +95,13 @@ class Voice:
     def say(self, choice: Choice[T]) -> T:
         """One alternative."""
         return self.draws.pick(choice.formal if self.formal else choice.plain)
+
+
+class Translated(NamedTuple):
+    """German text and its translation, which depends on the voice."""
+
+    german: str
+    english: Callable[[Voice], str]
 
 
 def rows(table: str) -> Iterable[tuple[list[str], str]]:

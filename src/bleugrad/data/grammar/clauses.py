@@ -1,23 +1,13 @@
-"""Clauses: one content, laid out by the word order of each language."""
+"""Clauses: the same content in the word order of each language."""
 
 from typing import NamedTuple
 
-from bleugrad.data.grammar.adverbs import Manner, Time
-from bleugrad.data.grammar.choices import Choice, Voice
+from bleugrad.data.grammar import tenses
+from bleugrad.data.grammar.choices import Translated, Voice
 from bleugrad.data.grammar.determiners import KEIN
-from bleugrad.data.grammar.nouns import ACCUSATIVE, DATIVE, NOMINATIVE
-from bleugrad.data.grammar.phrases import Nominal, NounPhrase, Place, fuse
-from bleugrad.data.grammar.tenses import (
-    PASSIVE,
-    PAST_PASSIVE,
-    Group,
-    Tense,
-    bracket,
-    gladly,
-    group,
-    negation,
-    passive_group,
-)
+from bleugrad.data.grammar.modifiers import Adjective, Adverb, Time
+from bleugrad.data.grammar.nouns import ACCUSATIVE, DATIVE, NOMINATIVE, Noun
+from bleugrad.data.grammar.phrases import Nominal, NounPhrase, fuse
 from bleugrad.data.grammar.verbs import EnglishVerb, Verb
 from bleugrad.data.grammar.word_order import Field, ask, line, with_time
 
@@ -33,22 +23,22 @@ class Clause(NamedTuple):
 
     subject: Nominal
     verb: Verb
-    tense: Tense
+    tense: tenses.Tense
     time: Time | None = None
-    manner: Manner | None = None
+    manner: Adverb | None = None
     negative: bool = False
     gladly: bool = False
     direct: Nominal | None = None
     indirect: Nominal | None = None
-    place: Place | None = None
+    place: Translated | None = None
 
     def field(self) -> Field:
         """Pronouns before adverbs before nouns; ``nicht`` before manner and place."""
-        forms = bracket(self.verb, self.subject.person, self.tense)
+        forms = tenses.bracket(self.verb, self.subject.person, self.tense)
         return Field(self.subject.german(NOMINATIVE), self._middle(), forms)
 
     def infinitive(self) -> str:
-        """The clause with ``zu``, which goes between prefix and verb."""
+        """The clause as an infinitive with ``zu``."""
         verb = self.verb
         ending = f"{verb.prefix}zu{verb.infinitive}" if verb.prefix else f"zu {verb.infinitive}"
         return line(*self._middle().values(), ending)
@@ -78,14 +68,14 @@ class Clause(NamedTuple):
         return middle
 
     def denies(self) -> bool:
-        """True where German negates the object, by ``kein``."""
+        """Whether German negates the object with ``kein``."""
         return isinstance(self.direct, NounPhrase) and self.direct.determiner is KEIN
 
     def statement(self, voice: Voice, fronted: float = 0.08) -> str:
         """Subject, verb, objects, manner, place, time."""
         subject, auxiliary, rest, negative = self._english(voice, False)
         if auxiliary and negative:
-            auxiliary = negation(voice, auxiliary)
+            auxiliary = tenses.negation(voice, auxiliary)
         return with_time(voice, self.time, line(subject, auxiliary, rest), fronted)
 
     def question(self, voice: Voice) -> str:
@@ -94,12 +84,12 @@ class Clause(NamedTuple):
         return with_time(voice, self.time, ask(auxiliary, negative, subject, rest, voice), 0.0)
 
     def command(self, voice: Voice) -> str:
-        """The bare infinitive and what follows it."""
+        """The infinitive with objects, manner, place and time."""
         english = voice.say(self.verb.english)
         return with_time(voice, self.time, self._complete(voice, english, english.base, False), 0.0)
 
     def _english(self, voice: Voice, question: bool) -> tuple[str, str, str, bool]:
-        """Subject, auxiliary, the rest, and whether ``not`` is still to be said."""
+        """Subject, auxiliary, the rest, and whether ``not`` is still missing."""
         english = voice.say(self.verb.english)
         swapped = self.indirect if self.verb.frame == "swap" else None
         subject = swapped or self.subject
@@ -113,11 +103,11 @@ class Clause(NamedTuple):
             rest = f"{voice.say(self.time.english)} {rest}"
         return subject.english(voice, True), forms.auxiliary, rest, negative
 
-    def _group(self, voice: Voice, english: EnglishVerb, person: int, negative: bool, question: bool) -> Group:
+    def _group(self, voice: Voice, english: EnglishVerb, person: int, negative: bool, question: bool) -> tenses.Group:
         if self.gladly:
-            return gladly(voice, english, person, negative or question)
+            return tenses.gladly(voice, english, person, negative or question)
         cue = self.time.cue if self.time else ""
-        return group(voice, self.verb, english, person, self.tense, cue, negative, negative or question)
+        return tenses.group(voice, self.verb, english, person, self.tense, cue, negative, negative or question)
 
     def _complete(self, voice: Voice, english: EnglishVerb, verb: str, denied: bool) -> str:
         """The verb with its objects, manner and place."""
@@ -151,7 +141,7 @@ class Clause(NamedTuple):
 
 
 class PassiveClause(NamedTuple):
-    """A passive clause with or without its agent; English may turn it back into the active."""
+    """A passive clause with or without an agent; English may use the active voice."""
 
     active: Clause
     patient: Nominal
@@ -166,15 +156,16 @@ class PassiveClause(NamedTuple):
             middle["not"] = "nicht"
         if self.agent:
             middle["agent"] = fuse("von", self.agent.german(DATIVE))
-        forms = bracket(active.verb, self.patient.person, self._tense())
+        tense = tenses.PAST_PASSIVE if self.past else tenses.PASSIVE
+        forms = tenses.bracket(active.verb, self.patient.person, tense)
         return Field(self.patient.german(NOMINATIVE), middle, forms)
 
     def statement(self, voice: Voice, fronted: float = 0.08) -> str:
-        """Passive, or active where the agent is known."""
+        """Passive, or sometimes active if there is an agent."""
         if self.agent and voice.chance(0.25):
             return self.active.statement(voice, fronted)
         auxiliary, rest = self._english(voice)
-        auxiliary = negation(voice, auxiliary) if self.active.negative else auxiliary
+        auxiliary = tenses.negation(voice, auxiliary) if self.active.negative else auxiliary
         return with_time(voice, self.active.time, line(self.patient.english(voice, True), auxiliary, rest), fronted)
 
     def question(self, voice: Voice) -> str:
@@ -183,31 +174,60 @@ class PassiveClause(NamedTuple):
         clause = ask(auxiliary, self.active.negative, self.patient.english(voice, True), rest, voice)
         return with_time(voice, self.active.time, clause, 0.0)
 
-    def _tense(self) -> Tense:
-        return PAST_PASSIVE if self.past else PASSIVE
-
-    def _english(self, voice: Voice) -> Group:
+    def _english(self, voice: Voice) -> tenses.Group:
         time = self.active.time
         verb = voice.say(self.active.verb.english)
-        auxiliary, rest = passive_group(voice, verb, self.patient.person, self._tense(), time.cue if time else "")
+        cue = time.cue if time else ""
+        auxiliary, rest = tenses.passive_group(voice, verb, self.patient.person, self.past, cue)
         if time and time.middle:
             rest = f"{voice.say(time.english)} {rest}"
         agent = f"by {self.agent.english(voice)}" if self.agent else ""
-        return Group(auxiliary, line(rest, verb.tail, agent))
+        return tenses.Group(auxiliary, line(rest, verb.tail, agent))
 
 
-class Relative(NamedTuple):
-    """A relative clause; the pronoun precedes a clause that lacks its object, or is "" where it is the subject."""
+class Copula(NamedTuple):
+    """A clause with ``sein``. A profession takes an article in English only."""
 
-    clause: Clause
-    pronoun: str
-    english_pronoun: Choice[str] | None
+    subject: Nominal
+    past: bool
+    negative: bool
+    time: Time | None
+    degree: Adverb | None
+    adjective: Adjective | None
+    job: Noun | None
 
-    def german(self) -> str:
-        """The pronoun, the clause, the verb."""
-        return line(self.pronoun, self.clause.field().verb_last())
+    def field(self) -> Field:
+        """The predicate closes the middle field."""
+        middle = {"time": self.time.german} if self.time else {}
+        if self.adjective:
+            degree = self.degree.german if self.degree else ""
+            middle["predicate"] = line("nicht" if self.negative else "", degree, self.adjective.german)
+        elif self.job:
+            forms = self.job.forms[self.subject.person > 2] or self.job.forms[0]
+            middle["predicate"] = line("kein" if self.negative else "", forms[NOMINATIVE])
+        finite = (tenses.WAR if self.past else tenses.SEIN)[self.subject.person]
+        return Field(self.subject.german(NOMINATIVE), middle, tenses.Bracket(finite, "", ""))
 
-    def english(self, voice: Voice) -> str:
-        """Who, which, that, or nothing, and the clause."""
-        opening = voice.say(self.english_pronoun) if self.english_pronoun else ""
-        return line(opening, self.clause.statement(voice, 0.0))
+    def statement(self, voice: Voice, fronted: float = 0.08) -> str:
+        """Subject, ``be``, predicate."""
+        auxiliary = tenses.be(self.subject.person, self.past)
+        auxiliary = tenses.negation(voice, auxiliary) if self.negative else auxiliary
+        clause = line(self.subject.english(voice, True), auxiliary, self._predicate(voice))
+        return with_time(voice, self.time, clause, fronted)
+
+    def question(self, voice: Voice) -> str:
+        """``be`` before the subject."""
+        auxiliary = tenses.be(self.subject.person, self.past)
+        clause = ask(auxiliary, self.negative, self.subject.english(voice, True), self._predicate(voice), voice)
+        return with_time(voice, self.time, clause, 0.0)
+
+    def _predicate(self, voice: Voice) -> str:
+        often = voice.say(self.time.english) if self.time and self.time.middle else ""
+        if self.adjective:
+            return line(often, voice.say(self.degree.english) if self.degree else "", voice.say(self.adjective.english))
+        plural = self.subject.person > 2
+        name = voice.say(self.job.english[plural]) if self.job else ""
+        return line(often, "" if plural else "a", name)
+
+
+Predication = Clause | PassiveClause | Copula

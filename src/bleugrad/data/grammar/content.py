@@ -1,30 +1,18 @@
-"""Drawing what a clause says: verb, subject, tense, adverbs, objects."""
+"""Draws the content of clauses: verb, subject, tense, adverbs, objects."""
 
-from bleugrad.data.grammar.adjectives import adjectives_of
-from bleugrad.data.grammar.adverbs import MANNER, Time, times_of
-from bleugrad.data.grammar.choices import Draws, Weighted, words
-from bleugrad.data.grammar.clauses import Clause, PassiveClause, Relative
-from bleugrad.data.grammar.copulas import DEGREES, Copula
+from bleugrad.data.grammar.choices import Draws, Translated, Voice, Weighted, words
+from bleugrad.data.grammar.clauses import Clause, Copula, PassiveClause, Predication
 from bleugrad.data.grammar.determiners import DER
+from bleugrad.data.grammar.modifiers import DEGREE, MANNER, Time, adjectives_of, times_of
 from bleugrad.data.grammar.nouns import ACCUSATIVE, nouns_of
-from bleugrad.data.grammar.phrases import (
-    Nominal,
-    NounPhrase,
-    Pronoun,
-    deny,
-    noun_phrase,
-    object_of,
-    place,
-    subject_of,
-)
+from bleugrad.data.grammar.phrases import Nominal, NounPhrase, Pronoun, deny, noun_phrase, object_of, place, subject_of
 from bleugrad.data.grammar.tenses import FUTURE, MODALS, PAST_MODALS, PERFECT, PRESENT, Modal, Tense
 from bleugrad.data.grammar.verbs import THIRD, VERBS, Verb, verbs_with
-from bleugrad.data.grammar.word_order import Predication
+from bleugrad.data.grammar.word_order import line
 
 _MODAL, _PAST_MODAL = "modal", "past modal"
 TENSES = Weighted((PRESENT, PERFECT, _MODAL, FUTURE, _PAST_MODAL), (40.0, 30.0, 15.0, 8.0, 7.0))
 DENIAL = 0.16
-DEGREE = Weighted(DEGREES, (5.0, 2.0, 2.0))
 
 TIMES = {
     PRESENT: times_of("habit", "now", "later", "any"),
@@ -36,7 +24,6 @@ TIMES = {
 }
 
 _PERSONAL = Weighted.zipf([verb for verb in VERBS.options if "p" in verb.subjects])
-
 ACTIONS = Weighted.zipf([verb for verb in _PERSONAL.options if not verb.state])
 
 
@@ -54,7 +41,7 @@ def predication(draws: Draws, subject: Nominal | None = None, adverbs: float = 0
 def clause(
     draws: Draws, subject: Nominal | None = None, verb: Verb | None = None, tense: Tense = "", adverbs: float = 0.4
 ) -> Clause:
-    """An active clause; what is not given is drawn, and a given subject is a person."""
+    """An active clause; missing parts are drawn, and a given subject is a person."""
     verb = verb or draws.pick(_PERSONAL if subject else VERBS)
     subject = subject or _subject(draws, verb.subjects, adverbs)
     tense = tense or _tense(draws)
@@ -66,7 +53,7 @@ def clause(
 
 
 def negate(said: Clause) -> Clause:
-    """The contrary, by ``kein`` before an indefinite object and by ``nicht`` otherwise."""
+    """The negated clause: ``kein`` before an indefinite object, otherwise ``nicht``."""
     if said.time and said.time.german in ("nie", "schon"):
         return said
     if said.direct and said.verb.frame in ("acc", "both"):
@@ -75,7 +62,7 @@ def negate(said: Clause) -> Clause:
 
 
 def action(draws: Draws, subject: Nominal) -> Clause:
-    """What someone may be asked or mean to do."""
+    """An action that someone may be asked to do or intend."""
     said = clause(draws, subject, draws.pick(ACTIONS), PRESENT, adverbs=0.1)
     return said._replace(time=None, gladly=False)
 
@@ -105,7 +92,7 @@ def _time(draws: Draws, verb: Verb, tense: Tense) -> Time:
 
 
 def _objects(draws: Draws, draft: Clause, adverbs: float) -> Clause:
-    """The draft with the objects and the place its verb governs."""
+    """The draft with the objects and the place that its verb requires."""
     verb, subject = draft.verb, draft.subject
     frame, kinds = verb.frame, verb.objects
     if frame in ("place", "toward"):
@@ -126,7 +113,7 @@ def _objects(draws: Draws, draft: Clause, adverbs: float) -> Clause:
 
 
 def passive(draws: Draws) -> PassiveClause:
-    """A passive clause of a verb that has an accusative object."""
+    """A passive clause of a verb with an accusative object."""
     verb = draws.pick(verbs_with("acc"))
     agent = noun_phrase(draws, "p", plain=True)
     patient = noun_phrase(draws, verb.objects)
@@ -139,7 +126,7 @@ def passive(draws: Draws) -> PassiveClause:
 
 
 def copula(draws: Draws, subject: Nominal | None = None) -> Copula:
-    """Something is so, or someone is something by profession."""
+    """A clause with ``sein`` and an adjective or a profession."""
     kinds = "p" if subject or draws.chance(0.6) else "atxfdvcmi"
     subject = subject or subject_of(draws, kinds)
     if isinstance(subject, NounPhrase):
@@ -161,16 +148,21 @@ WHOM = words("- 5 | that 3 | whom^ 2 | who 2")
 
 
 def describe(draws: Draws, phrase: NounPhrase) -> NounPhrase:
-    """The phrase with a relative clause, of which it is the subject or the object."""
+    """The phrase with a relative clause; it is the subject or object of that clause."""
     person = "p" in phrase.noun.kinds
     forms = tuple(DER.forms[case][phrase.gender] for case in range(3))
     if person and draws.chance(0.6):
         subject = Pronoun(forms, WHO, WHO, phrase.person, light=False, owns=phrase.owns)
-        return phrase._replace(relative=Relative(clause(draws, subject, adverbs=0.1), "", None))
+        inner = clause(draws, subject, adverbs=0.1)
+        relative = Translated(inner.field().verb_last(), lambda voice: inner.statement(voice, 0.0))
+        return phrase._replace(relative=relative)
     verbs = verbs_with("acc", "p", "p" if person else phrase.noun.kinds)
-    inner = clause(draws, plain_person(draws), verb=draws.pick(verbs), adverbs=0.1)
-    inner = inner._replace(direct=None)
-    return phrase._replace(relative=Relative(inner, forms[ACCUSATIVE], WHOM if person else WHICH))
+    inner = clause(draws, plain_person(draws), verb=draws.pick(verbs), adverbs=0.1)._replace(direct=None)
+
+    def translate(voice: Voice) -> str:
+        return line(voice.say(WHOM if person else WHICH), inner.statement(voice, 0.0))
+
+    return phrase._replace(relative=Translated(f"{forms[ACCUSATIVE]} {inner.field().verb_last()}", translate))
 
 
 def plain_person(draws: Draws) -> Nominal:

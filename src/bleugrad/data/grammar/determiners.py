@@ -1,21 +1,27 @@
-"""Articles, possessives and quantities, with the endings they ask of an adjective."""
+"""Articles, possessives and quantities, with the adjective endings they require."""
 
 from typing import NamedTuple
 
 from bleugrad.data.grammar.choices import Choice, Weighted, words
 
 # Endings by case (nominative, accusative, dative, genitive) and gender (masculine, feminine, neuter, plural).
-Endings = tuple[tuple[str, str, str, str], ...]
-DER_WORD: Endings = (("er", "e", "es", "e"), ("en", "e", "es", "e"), ("em", "er", "em", "en"), ("es", "er", "es", "er"))
-EIN_WORD: Endings = (("", "e", "", "e"), ("en", "e", "", "e"), ("em", "er", "em", "en"), ("es", "er", "es", "er"))
-NONE: Endings = (("", "", "", ""),) * 4
-WEAK: Endings = (("e", "e", "e", "en"), ("en", "e", "e", "en"), ("en", "en", "en", "en"), ("en", "en", "en", "en"))
-MIXED: Endings = (("er", "e", "es", "en"), ("en", "e", "es", "en"), ("en", "en", "en", "en"), ("en", "en", "en", "en"))
-STRONG: Endings = (("er", "e", "es", "e"), ("en", "e", "es", "e"), ("em", "er", "em", "en"), ("en", "er", "en", "er"))
+Endings = tuple[tuple[str, ...], ...]
+
+
+def _endings(text: str) -> Endings:
+    return tuple(tuple(ending.strip("-") for ending in case.split()) for case in text.split(","))
+
+
+DER_WORD = _endings("er e es e, en e es e, em er em en, es er es er")
+EIN_WORD = _endings("- e - e, en e - e, em er em en, es er es er")
+NONE = _endings("- - - -, - - - -, - - - -, - - - -")
+WEAK = _endings("e e e en, en e e en, en en en en, en en en en")
+MIXED = _endings("er e es en, en e es en, en en en en, en en en en")
+STRONG = _endings("er e es e, en e es e, em er em en, en er en er")
 
 
 class Determiner(NamedTuple):
-    """What opens a noun phrase: ``forms[case][gender]`` in German, English for one and for many."""
+    """A determiner: German ``forms[case][gender]``, adjective endings, English singular and plural."""
 
     forms: Endings
     adjective: Endings
@@ -23,24 +29,11 @@ class Determiner(NamedTuple):
 
 
 def _determiner(stem: str, endings: Endings, adjective: Endings, one: str, many: str = "") -> Determiner:
-    a, b, c, d = ((f"{stem}{m}", f"{stem}{f}", f"{stem}{n}", f"{stem}{p}") for m, f, n, p in endings)
-    return Determiner((a, b, c, d), adjective, (words(one), words(many or one)))
+    forms = tuple(tuple(stem + ending for ending in case) for case in endings)
+    return Determiner(forms, adjective, (words(one), words(many or one)))
 
 
-def _possessive(stem: str, english: str) -> Determiner:
-    return _determiner(stem, EIN_WORD, MIXED, english)
-
-
-DER = Determiner(
-    (
-        ("der", "die", "das", "die"),
-        ("den", "die", "das", "die"),
-        ("dem", "der", "dem", "den"),
-        ("des", "der", "des", "der"),
-    ),
-    WEAK,
-    (words("the"), words("the")),
-)
+DER = _determiner("", _endings("der die das die, den die das die, dem der dem den, des der des der"), WEAK, "the")
 DIESER = _determiner("dies", DER_WORD, WEAK, "this 7 | that 3", "these 7 | those 3")
 JEDER = _determiner("jed", DER_WORD, WEAK, "every 6 | each 4")
 EIN = _determiner("ein", EIN_WORD, MIXED, "a")
@@ -50,13 +43,12 @@ ZWEI = _determiner("zwei", NONE, STRONG, "two")
 DREI = _determiner("drei", NONE, STRONG, "three")
 VIELE = _determiner("viel", DER_WORD, STRONG, "many 6 | a lot of~ 4")
 EINIGE = _determiner("einig", DER_WORD, STRONG, "some 5 | several^ 3 | a few 3")
-MEIN = _possessive("mein", "my")
-DEIN = _possessive("dein", "your")
-SEIN = _possessive("sein", "his")
-UNSER = _possessive("unser", "our")
-IHR_HER = _possessive("ihr", "her")
-IHR_THEIR = _possessive("ihr", "their")
-IHR_YOUR = _possessive("ihr", "your")
+MEIN, DEIN, SEIN, UNSER, IHR_HER, IHR_THEIR, IHR_YOUR = (
+    _determiner(german, EIN_WORD, MIXED, english)
+    for german, english in zip(
+        "mein dein sein unser ihr ihr ihr".split(), "my your his our her their your".split(), strict=True
+    )
+)
 
 NAMES = ("anna", "peter", "maria", "thomas", "julia", "paul", "sofia", "jonas")
 

@@ -1,8 +1,8 @@
-"""Nouns with their inflection, their English names and the kinds of things they name.
+"""Nouns: inflection, English translations, and the kinds of things they name.
 
 A kind is a letter: p person, a animal, t small thing, x something to read, f food, d drink, v vehicle, c clothing,
 m something to open or set, j job; places by their preposition: i ``in``, k ``auf`` (at), n ``an``, o ``auf`` (on).
-Nouns spelled alike with different kinds are ambiguous; their company tells them apart, or nothing does.
+Nouns with the same spelling and different kinds are ambiguous; only the context may tell them apart.
 """
 
 from functools import cache
@@ -14,7 +14,7 @@ MASCULINE, FEMININE, NEUTER, PLURAL = range(4)
 NOMINATIVE, ACCUSATIVE, DATIVE, GENITIVE = range(4)
 VOWELS = "aeiouyäöü"
 
-# Lemma, gender, plural, kinds; the oblique singular of weak nouns, or a genitive that no rule gives. Commonest first.
+# Lemma, gender, plural, kinds; then the oblique singular of weak nouns or an irregular genitive. Most frequent first.
 TABLE = """
 mann m männer p = man/men 9 | guy~ 3
 frau f frauen p = woman/women 8 | lady/ladies^ 3
@@ -120,21 +120,16 @@ def _plural(nominative: str) -> tuple[str, ...]:
     return (nominative, nominative, dative, nominative)
 
 
-def _english_singular(name: str) -> str:
-    return name.partition("/")[0]
-
-
-def _english_plural(name: str) -> str:
-    return name.partition("/")[2] or name + "s"
-
-
 def _read() -> list[Noun]:
     nouns = []
     for columns, english in rows(TABLE):
         lemma, letter, plural, kinds = columns[:4]
         gender = "mfn".index(letter)
         singular = _singular(lemma, gender, columns[4] if len(columns) > 4 else "")
-        names = (read_choice(english, _english_singular), read_choice(english, _english_plural))
+        names = (
+            read_choice(english, lambda name: name.partition("/")[0]),
+            read_choice(english, lambda name: name.partition("/")[2] or name + "s"),
+        )
         nouns.append(Noun(gender, kinds, (singular, None if plural == "-" else _plural(plural)), names))
     return nouns
 

@@ -1,56 +1,21 @@
 """Noun phrases, pronouns and prepositional phrases."""
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from bleugrad.data.grammar.adjectives import Adjective, adjectives_of
-from bleugrad.data.grammar.choices import Choice, Draws, Voice, Weighted, words
-from bleugrad.data.grammar.determiners import (
-    BARE,
-    DEIN,
-    DER,
-    DIESER,
-    EIN,
-    IHR_HER,
-    IHR_THEIR,
-    IHR_YOUR,
-    JEDER,
-    KEIN,
-    MEIN,
-    NAMES,
-    OWNERS,
-    QUANTITIES,
-    SEIN,
-    UNSER,
-    Determiner,
-)
+from bleugrad.data.grammar import determiners as det
+from bleugrad.data.grammar.choices import Choice, Draws, Translated, Voice, Weighted, words
+from bleugrad.data.grammar.determiners import Determiner
+from bleugrad.data.grammar.modifiers import Adjective, adjectives_of
 from bleugrad.data.grammar.nouns import ACCUSATIVE, DATIVE, GENITIVE, NOMINATIVE, PLURAL, Noun, nouns_of
 from bleugrad.data.grammar.verbs import FIRST, SECOND, THEY, THIRD, WE
 
 
-class Nominal(Protocol):
-    """What can be a subject or an object."""
-
-    @property
-    def person(self) -> int:
-        """The person and number of the verb it governs, in both languages."""
-
-    @property
-    def light(self) -> bool:
-        """True for pronouns, which move to the front in German and shun the end in English."""
-
-    @property
-    def owns(self) -> Determiner | None:
-        """The possessive that refers back to it."""
-
-    def german(self, case: int) -> str:
-        """Its German form."""
-
-    def english(self, voice: Voice, subject: bool = False) -> str:
-        """One of its English forms."""
-
-
 class Pronoun(NamedTuple):
-    """A personal or relative pronoun, or a name: one word in each case."""
+    """A personal or relative pronoun, or a name: one word per case.
+
+    ``person`` is the person and number of the verb it governs, in both languages. ``light`` pronouns move to the front
+    in German and avoid the end in English. ``owns`` is the possessive that refers back to it.
+    """
 
     forms: tuple[str, ...]
     one: Choice[str]
@@ -72,24 +37,19 @@ def _pronoun(german: str, one: str, other: str, person: int, owns: Determiner | 
     return Pronoun(tuple(german.split()), words(one), words(other), person, owns=owns)
 
 
-I = _pronoun("ich mich mir", "i", "me", FIRST, MEIN)
-YOU = _pronoun("du dich dir", "you", "you", SECOND, DEIN)
-HE = _pronoun("er ihn ihm", "he", "him", THIRD, SEIN)
-SHE = _pronoun("sie sie ihr", "she", "her", THIRD, IHR_HER)
-US = _pronoun("wir uns uns", "we", "us", WE, UNSER)
-THOSE = _pronoun("sie sie ihnen", "they", "them", THEY, IHR_THEIR)
-SIR = _pronoun("sie sie ihnen", "you", "you", THEY, IHR_YOUR)
+I = _pronoun("ich mich mir", "i", "me", FIRST, det.MEIN)
+YOU = _pronoun("du dich dir", "you", "you", SECOND, det.DEIN)
+HE = _pronoun("er ihn ihm", "he", "him", THIRD, det.SEIN)
+SHE = _pronoun("sie sie ihr", "she", "her", THIRD, det.IHR_HER)
+US = _pronoun("wir uns uns", "we", "us", WE, det.UNSER)
+THOSE = _pronoun("sie sie ihnen", "they", "them", THEY, det.IHR_THEIR)
+SIR = _pronoun("sie sie ihnen", "you", "you", THEY, det.IHR_YOUR)
 PERSONS = Weighted((I, HE, SHE, US, THOSE, YOU, SIR), (3.0, 3.0, 2.2, 1.6, 1.5, 1.2, 0.7))
-THINGS = Weighted(
-    (
-        _pronoun("es es ihm", "it", "it", THIRD),
-        _pronoun("er ihn ihm", "it", "it", THIRD),
-        _pronoun("sie sie ihr", "it", "it", THIRD),
-        _pronoun("sie sie ihnen", "they", "them", THEY),
-    ),
-    (3.0, 2.0, 2.0, 2.0),
+_IT = (_pronoun(german, "it", "it", THIRD) for german in ("es es ihm", "er ihn ihm", "sie sie ihr"))
+THINGS = Weighted((*_IT, _pronoun("sie sie ihnen", "they", "them", THEY)), (3.0, 2.0, 2.0, 2.0))
+PEOPLE = Weighted.zipf(
+    [Pronoun((name, name, name), words(name), words(name), THIRD, light=False) for name in det.NAMES]
 )
-PEOPLE = Weighted.zipf([Pronoun((name, name, name), words(name), words(name), THIRD, light=False) for name in NAMES])
 
 
 class NounPhrase(NamedTuple):
@@ -100,16 +60,16 @@ class NounPhrase(NamedTuple):
     determiner: Determiner
     adjective: Adjective | None = None
     owner: "NounPhrase | None" = None
-    relative: "RelativeClause | None" = None
+    relative: Translated | None = None
 
     @property
     def person(self) -> int:
-        """Third person, one or many."""
+        """Third person, singular or plural."""
         return THEY if self.plural else THIRD
 
     @property
     def light(self) -> bool:
-        """Never: a full phrase stays in its place."""
+        """False: a full phrase stays in its place."""
         return False
 
     @property
@@ -119,13 +79,13 @@ class NounPhrase(NamedTuple):
 
     @property
     def owns(self) -> Determiner | None:
-        """Ihr or sein, by number and grammatical gender; the English follows the number only for people."""
+        """``ihr`` or ``sein`` of a person, by number and grammatical gender; None for things."""
         if "p" not in self.noun.kinds:
             return None
-        return IHR_THEIR if self.plural else (SEIN, IHR_HER, None)[self.noun.gender]
+        return det.IHR_THEIR if self.plural else (det.SEIN, det.IHR_HER, None)[self.noun.gender]
 
     def german(self, case: int) -> str:
-        """The phrase in this case, adjective and noun in agreement."""
+        """The phrase in this case, with agreement of adjective and noun."""
         gender = self.gender
         forms = self.noun.forms[self.plural] or ()
         parts = [self.determiner.forms[case][gender]]
@@ -136,15 +96,15 @@ class NounPhrase(NamedTuple):
         if self.owner:
             parts.append(self.owner.german(GENITIVE))
         if self.relative:
-            parts.append(f", {self.relative.german()} ,")
+            parts.append(f", {self.relative.german} ,")
         return " ".join(part for part in parts if part)
 
     def english(self, voice: Voice, subject: bool = False) -> str:
-        """The phrase with one of its determiners and names."""
+        """The phrase with one of its determiners and nouns."""
         return self._spell(voice, voice.say(self.determiner.english[self.plural]))
 
     def denied(self, voice: Voice) -> str:
-        """The phrase after ``not``, where German has ``kein``."""
+        """The phrase after ``not``, for German ``kein``."""
         return self._spell(voice, "any" if self.plural or self.noun.forms[1] is None or voice.chance(0.2) else "a")
 
     def _spell(self, voice: Voice, determiner: str) -> str:
@@ -162,44 +122,38 @@ class NounPhrase(NamedTuple):
         return f"{determiner} {name}" if determiner else name
 
 
-class RelativeClause(Protocol):
-    """A clause that describes a noun, without its commas."""
-
-    def german(self) -> str:
-        """The German clause, verb last."""
-
-    def english(self, voice: Voice) -> str:
-        """One English translation."""
+Nominal = Pronoun | NounPhrase
+"""A subject or an object."""
 
 
 def noun_phrase(draws: Draws, kinds: str, context: Nominal | None = None, plain: bool = False) -> NounPhrase:
-    """A noun of these kinds; a possessive in it mostly refers to the context."""
+    """A noun of these kinds; its possessive usually refers to ``context``."""
     noun = draws.pick(nouns_of(kinds))
     countable = noun.forms[1] is not None
     plural = countable and draws.chance(0.22)
     determiner = _determiner(draws, noun, plural, context)
     adjective = draws.pick(adjectives_of(noun.kinds)) if not plain and draws.chance(0.25) else None
     owner = None
-    if determiner is DER and not plain and draws.chance(0.07):
-        owner = NounPhrase(draws.pick(nouns_of("p")), draws.chance(0.25), DER)
+    if determiner is det.DER and not plain and draws.chance(0.07):
+        owner = NounPhrase(draws.pick(nouns_of("p")), draws.chance(0.25), det.DER)
     return NounPhrase(noun, plural, determiner, adjective, owner)
 
 
 def _determiner(draws: Draws, noun: Noun, plural: bool, context: Nominal | None) -> Determiner:
     roll = draws.random()
     if roll < 0.48:
-        return DER
+        return det.DER
     if roll < 0.64:
         if context and context.owns and draws.chance(0.75):
             return context.owns
-        return draws.pick(OWNERS)
+        return draws.pick(det.OWNERS)
     if roll < 0.70:
-        return DIESER
+        return det.DIESER
     if plural:
-        return draws.pick(QUANTITIES)
+        return draws.pick(det.QUANTITIES)
     if noun.forms[1] is None:
-        return BARE if noun.kinds in "df" else DER
-    return JEDER if roll < 0.73 else EIN
+        return det.BARE if noun.kinds in "df" else det.DER
+    return det.JEDER if roll < 0.73 else det.EIN
 
 
 def subject_of(draws: Draws, kinds: str) -> Nominal:
@@ -214,7 +168,7 @@ def subject_of(draws: Draws, kinds: str) -> Nominal:
 
 
 def object_of(draws: Draws, kinds: str, context: Nominal, pronouns: float = 0.17) -> Nominal:
-    """An object of these kinds, a pronoun with this probability; never of the subject's own first or second person."""
+    """An object, a pronoun with probability ``pronouns``; never the first or second person of the subject."""
     if draws.chance(pronouns):
         pronoun = draws.pick(PERSONS if "p" in kinds else THINGS)
         if "p" not in kinds or pronoun.person in (THIRD, THEY) or pronoun.person != context.person:
@@ -225,70 +179,56 @@ def object_of(draws: Draws, kinds: str, context: Nominal, pronouns: float = 0.17
 
 
 def deny(phrase: Nominal) -> Nominal:
-    """The phrase with ``kein`` in place of an indefinite article or of none; others are left as they are."""
-    if isinstance(phrase, NounPhrase) and (phrase.determiner is EIN or phrase.determiner is BARE):
-        return phrase._replace(determiner=KEIN)
+    """The phrase with ``kein`` if it has an indefinite article or none; otherwise unchanged."""
+    if isinstance(phrase, NounPhrase) and phrase.determiner in (det.EIN, det.BARE):
+        return phrase._replace(determiner=det.KEIN)
     return phrase
 
 
 def is_marked(phrase: Nominal) -> bool:
-    """True where the form alone tells nominative from accusative."""
+    """Whether nominative and accusative differ."""
     if isinstance(phrase, NounPhrase):
         forms = phrase.determiner.forms
         return forms[NOMINATIVE][phrase.gender] != forms[ACCUSATIVE][phrase.gender]
     return phrase.german(NOMINATIVE) != phrase.german(ACCUSATIVE)
 
 
-class Place(NamedTuple):
-    """Where something happens, or where to."""
-
-    german: str
-    phrase: NounPhrase | None
-    preposition: Choice[str]
-    name: str = ""
-
-    def english(self, voice: Voice) -> str:
-        """The phrase with one of its prepositions."""
-        what = self.phrase.english(voice) if self.phrase else self.name
-        return f"{voice.say(self.preposition)} {what}"
-
-
 CITIES = Weighted.zipf([("berlin", "berlin"), ("wien", "vienna"), ("münchen", "munich"), ("köln", "cologne")])
 IN, TO = words("in"), words("to")
-# By the kind of the noun: German preposition, English where, English whither.
+# By kind of noun: German preposition, English for a place, English for a direction.
 PREPOSITIONS = {
     "i": ("in", words("in 8 | inside 2"), words("to 6 | into 5")),
     "k": ("auf", words("at 7 | in 4"), words("to")),
     "n": ("an", words("at 6 | by 5"), words("to")),
     "o": ("auf", words("on"), words("onto 6 | on 4")),
 }
-FUSED = {
-    "in dem": "im",
-    "in das": "ins",
-    "an dem": "am",
-    "an das": "ans",
-    "zu dem": "zum",
-    "zu der": "zur",
-    "von dem": "vom",
-}
+_FUSED = "in dem im, in das ins, an dem am, an das ans, zu dem zum, zu der zur, von dem vom"
+FUSED = {pair: fused for pair, _, fused in (entry.rpartition(" ") for entry in _FUSED.split(", "))}
 
 
 def fuse(preposition: str, phrase: str) -> str:
-    """A preposition before a phrase, run together with a definite article where German does."""
+    """A preposition and a phrase; German contracts some prepositions with the article."""
     article, _, rest = phrase.partition(" ")
     fused = FUSED.get(f"{preposition} {article}")
     return f"{fused} {rest}" if fused else f"{preposition} {phrase}"
 
 
-def place(draws: Draws, kinds: str, toward: bool, context: Nominal | None = None) -> Place:
-    """A place: dative where, accusative whither."""
+def place(draws: Draws, kinds: str, toward: bool, context: Nominal | None = None) -> Translated:
+    """A place (dative) or a direction (accusative)."""
     if "i" in kinds and draws.chance(0.12):
-        german, english = draws.pick(CITIES)
-        return Place(f"{'nach' if toward else 'in'} {german}", None, TO if toward else IN, english)
+        city, name = draws.pick(CITIES)
+        to = TO if toward else IN
+        return Translated(f"{'nach' if toward else 'in'} {city}", lambda voice: f"{voice.say(to)} {name}")
     phrase = noun_phrase(draws, kinds, context, plain=draws.chance(0.6))
     kind = next(kind for kind in phrase.noun.kinds if kind in kinds)
-    if toward and kind in "in" and draws.chance(0.35):
-        return Place(fuse("zu", phrase.german(DATIVE)), phrase, TO)
-    preposition, where, whither = PREPOSITIONS[kind]
-    german = fuse(preposition, phrase.german(ACCUSATIVE if toward else DATIVE))
-    return Place(german, phrase, whither if toward else where)
+    german, where, whither = PREPOSITIONS[kind]
+    english = whither if toward else where
+    nearby = toward and kind in "in" and draws.chance(0.35)
+    if nearby:
+        german, english = "zu", TO
+
+    def translate(voice: Voice) -> str:
+        what = phrase.english(voice)
+        return f"{voice.say(english)} {what}"
+
+    return Translated(fuse(german, phrase.german(ACCUSATIVE if toward and not nearby else DATIVE)), translate)

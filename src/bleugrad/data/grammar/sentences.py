@@ -1,35 +1,27 @@
-"""Whole sentences: statements, questions, commands and what is joined from several clauses."""
+"""Whole sentences: statements, questions, commands and joined clauses."""
 
 from collections.abc import Callable
-from typing import NamedTuple
 
-from bleugrad.data.grammar.choices import Choice, Draws, Voice, Weighted, words
-from bleugrad.data.grammar.clauses import Clause
+from bleugrad.data.grammar.choices import Draws, Translated, Voice, Weighted, read_choice, words
+from bleugrad.data.grammar.clauses import Clause, Predication
 from bleugrad.data.grammar.content import DENIAL, action, clause, negate, plain_person, predication
 from bleugrad.data.grammar.determiners import BARE, DREI, EIN, EINIGE, VIELE, ZWEI
-from bleugrad.data.grammar.nouns import ACCUSATIVE
+from bleugrad.data.grammar.nouns import ACCUSATIVE, NOMINATIVE
 from bleugrad.data.grammar.phrases import PERSONS, SIR, Pronoun, is_marked, noun_phrase, place
-from bleugrad.data.grammar.tenses import negation
-from bleugrad.data.grammar.verbs import THIRD, verbs_with
-from bleugrad.data.grammar.word_order import Predication
+from bleugrad.data.grammar.tenses import finite, negation
+from bleugrad.data.grammar.verbs import THIRD, read_english, verbs_with
+from bleugrad.data.grammar.word_order import line
 
 
-class Sentence(NamedTuple):
-    """A German sentence and how to translate it; each voice may translate it otherwise."""
-
-    german: str
-    english: Callable[[Voice], str]
-
-
-def statement(draws: Draws) -> Sentence:
-    """A main clause; the adverb, the place or a marked object may stand first in German."""
+def statement(draws: Draws) -> Translated:
+    """A main clause; in German the adverb, the place or a marked object may come first."""
     said = predication(draws)
     german, fronted = _verb_second(draws, said)
-    return Sentence(f"{german} .", lambda voice: f"{said.statement(voice, fronted)} .")
+    return Translated(f"{german} .", lambda voice: f"{said.statement(voice, fronted)} .")
 
 
 def _verb_second(draws: Draws, said: Predication) -> tuple[str, float]:
-    """The main clause, and how likely English has its adverb of time in front."""
+    """The German main clause, and the probability that English starts with the adverb of time."""
     field = said.field()
     roll = draws.random()
     if "time" in field.middle and roll < 0.4:
@@ -42,19 +34,18 @@ def _verb_second(draws: Draws, said: Predication) -> tuple[str, float]:
 
 
 def _object_may_lead(said: Clause) -> bool:
-    """True where the cases show which of the two is the subject."""
+    """Whether the cases show which noun is the subject."""
     direct = said.direct
     return direct is not None and not direct.light and (is_marked(direct) or is_marked(said.subject))
 
 
-def question(draws: Draws) -> Sentence:
-    """A question to be answered by yes or no."""
+def question(draws: Draws) -> Translated:
+    """A yes-no question."""
     asked = predication(draws, adverbs=0.3)
-    return Sentence(f"{asked.field().verb_first()} ?", lambda voice: f"{asked.question(voice)} ?")
+    return Translated(f"{asked.field().verb_first()} ?", lambda voice: f"{asked.question(voice)} ?")
 
 
-WHY = words("why")
-WHEN, WHERE, WHAT = words("when"), words("where"), words("what")
+WHY, WHEN, WHERE, WHAT = map(words, ("why", "when", "where", "what"))
 WHOM = words("who 7 | whom^ 4")
 WHO = Pronoun(("wer", "wen", "wem"), words("who"), WHOM, THIRD, light=False)
 FOUND = verbs_with("acc", "p", "p")
@@ -63,12 +54,12 @@ DONE_SOMEWHERE = verbs_with("place", "p")
 ANSWERS = Weighted(("warum", "wann", "wo", "was", "wen", "wer"), (3.0, 2.0, 2.5, 3.0, 1.5, 2.0))
 
 
-def word_question(draws: Draws) -> Sentence:
-    """A question with a question word, which replaces the part that is asked for."""
+def word_question(draws: Draws) -> Translated:
+    """A question with a question word in place of one part."""
     word = draws.pick(ANSWERS)
     if word == "wer":
         asked = clause(draws, WHO, adverbs=0.3)
-        return Sentence(f"{asked.field().verb_second()} ?", lambda voice: f"{asked.statement(voice, 0.0)} ?")
+        return Translated(f"{asked.field().verb_second()} ?", lambda voice: f"{asked.statement(voice, 0.0)} ?")
     subject = plain_person(draws)
     if word in ("was", "wen"):
         verb = draws.pick(TAKEN if word == "was" else FOUND)
@@ -81,12 +72,12 @@ def word_question(draws: Draws) -> Sentence:
         asked = clause(draws, subject, adverbs=0.0 if word == "wann" else 0.25)
         english = WHEN if word == "wann" else WHY
     asked = negate(asked) if draws.chance(DENIAL) else asked
-    return Sentence(
+    return Translated(
         f"{word} {asked.field().verb_first()} ?", lambda voice: f"{voice.say(english)} {asked.question(voice)} ?"
     )
 
 
-def command(draws: Draws) -> Sentence:
+def command(draws: Draws) -> Translated:
     """A polite request."""
     asked = action(draws, SIR)
 
@@ -94,10 +85,10 @@ def command(draws: Draws) -> Sentence:
         request = asked.command(voice)
         return f"please {request} !" if voice.chance(0.7) else f"{request} , please !"
 
-    return Sentence(f"bitte {asked.field().verb_first()} !", english)
+    return Translated(f"bitte {asked.field().verb_first()} !", english)
 
 
-# German, English, odds of the clause standing first, odds of a comma before it in English.
+# German, English, odds of the subordinate clause first, odds of a comma before it in English.
 CONJUNCTIONS = Weighted(
     (
         ("weil", words("because 7 | since^ 3 | as^ 2"), 0.2, 0.1),
@@ -111,8 +102,8 @@ CONJUNCTIONS = Weighted(
 )
 
 
-def subordination(draws: Draws) -> Sentence:
-    """A main clause and a subordinate one, in either order, often with the same subject."""
+def subordination(draws: Draws) -> Translated:
+    """A main and a subordinate clause, in either order, often with the same subject."""
     conjunction, english, first, comma = draws.pick(CONJUNCTIONS)
     subject = draws.pick(PERSONS) if draws.chance(0.7) else None
     main = predication(draws, subject, adverbs=0.12)
@@ -128,65 +119,45 @@ def subordination(draws: Draws) -> Sentence:
         return f"{above} , {under} ." if voice.chance(comma) else f"{above} {under} ."
 
     german = f"{below} , {main.field().verb_first()} ." if leading else f"{main.field().verb_second()} , {below} ."
-    return Sentence(german, translate)
+    return Translated(german, translate)
 
 
-def _forms(first: str, second: str, third: str, many: str) -> tuple[str, ...]:
-    return (first, second, third, many, many)
-
-
-class Opinion(NamedTuple):
-    """A verb that takes a clause; English for most persons and for the third."""
-
-    forms: tuple[str, ...]
-    others: Choice[str]
-    third: Choice[str]
-    negated: bool
-    conjunction: str
-
-
+# German by person, English, whether negated; "ob" then follows instead of "dass".
 OPINIONS = Weighted(
     (
-        Opinion(
-            _forms("glaube", "glaubst", "glaubt", "glauben"),
-            words("think 6 | believe^ 5"),
-            words("thinks 6 | believes^ 5"),
-            False,
-            "dass",
-        ),
-        Opinion(_forms("weiß", "weißt", "weiß", "wissen"), words("know"), words("knows"), False, "dass"),
-        Opinion(_forms("sage", "sagst", "sagt", "sagen"), words("say"), words("says"), False, "dass"),
-        Opinion(_forms("hoffe", "hoffst", "hofft", "hoffen"), words("hope"), words("hopes"), False, "dass"),
-        Opinion(_forms("weiß", "weißt", "weiß", "wissen"), words("know"), words("know"), True, "ob"),
+        ("glaube glaubst glaubt glauben glauben", read_choice("think 6 | believe^ 5", read_english), False),
+        ("weiß weißt weiß wissen wissen", read_choice("know", read_english), False),
+        ("sage sagst sagt sagen sagen", read_choice("say", read_english), False),
+        ("hoffe hoffst hofft hoffen hoffen", read_choice("hope", read_english), False),
+        ("weiß weißt weiß wissen wissen", read_choice("know", read_english), True),
     ),
     (5.0, 4.0, 3.0, 2.0, 2.5),
 )
 THAT, WHETHER = words("that 5 | - 5"), words("if 6 | whether^ 5")
 
 
-def opinion(draws: Draws) -> Sentence:
-    """What someone thinks, knows, says or hopes."""
-    said = draws.pick(OPINIONS)
+def opinion(draws: Draws) -> Translated:
+    """Someone thinks, knows, says or hopes something."""
+    forms, english, negated = draws.pick(OPINIONS)
     subject = plain_person(draws)
     content = predication(draws, adverbs=0.2)
-    third = subject.person == THIRD
-    german = f"{subject.german(0)} {said.forms[subject.person]}{' nicht' if said.negated else ''}"
+    opening = f"{subject.german(NOMINATIVE)} {forms.split()[subject.person]}"
+    joint = "nicht , ob" if negated else ", dass"
 
     def translate(voice: Voice) -> str:
-        holds = voice.say(said.third if third else said.others)
-        if said.negated:
-            holds = f"{negation(voice, 'does' if third else 'do')} {holds}"
-        joined = voice.say(THAT if said.conjunction == "dass" else WHETHER)
-        held = f"{subject.english(voice, True)} {holds} {joined}".rstrip()
-        return f"{held} {content.statement(voice, 0.0)} ."
+        auxiliary, holds = finite(voice.say(english), subject.person, False, negated)
+        if negated:
+            holds = f"{negation(voice, auxiliary)} {holds}"
+        joined = voice.say(WHETHER if negated else THAT)
+        return f"{line(subject.english(voice, True), holds, joined)} {content.statement(voice, 0.0)} ."
 
-    return Sentence(f"{german} , {said.conjunction} {content.field().verb_last()} .", translate)
+    return Translated(f"{opening} {joint} {content.field().verb_last()} .", translate)
 
 
 TO = words("to 7 | in order to^ 4")
 
 
-def purpose(draws: Draws) -> Sentence:
+def purpose(draws: Draws) -> Translated:
     """Someone does something in order to do something else."""
     subject = plain_person(draws)
     main = clause(draws, subject, adverbs=0.1)
@@ -195,7 +166,7 @@ def purpose(draws: Draws) -> Sentence:
     def translate(voice: Voice) -> str:
         return f"{main.statement(voice, 0.0)} {voice.say(TO)} {aim.command(voice)} ."
 
-    return Sentence(f"{main.field().verb_second()} , um {aim.infinitive()} .", translate)
+    return Translated(f"{main.field().verb_second()} , um {aim.infinitive()} .", translate)
 
 
 JOINTS = Weighted(
@@ -203,7 +174,7 @@ JOINTS = Weighted(
 )
 
 
-def coordination(draws: Draws) -> Sentence:
+def coordination(draws: Draws) -> Translated:
     """Two main clauses."""
     german, english = draws.pick(JOINTS)
     subject = draws.pick(PERSONS) if draws.chance(0.5) else None
@@ -215,10 +186,10 @@ def coordination(draws: Draws) -> Sentence:
         joint = f" , {voice.say(english)} " if voice.chance(0.5) else f" {voice.say(english)} "
         return f"{left.statement(voice, 0.0)}{joint}{right.statement(voice, 0.0)} ."
 
-    return Sentence(f"{left.field().verb_second()} {comma}{german} {right.field().verb_second()} .", translate)
+    return Translated(f"{left.field().verb_second()} {comma}{german} {right.field().verb_second()} .", translate)
 
 
-def existence(draws: Draws) -> Sentence:
+def existence(draws: Draws) -> Translated:
     """There is something somewhere; German puts it in the accusative."""
     what = noun_phrase(draws, "paxtvfik")
     if what.determiner not in (EIN, BARE, ZWEI, DREI, VIELE, EINIGE):
@@ -236,15 +207,15 @@ def existence(draws: Draws) -> Sentence:
         spot = where.english(voice)
         return f"{spot} , {there} ." if first and voice.chance(0.4) else f"{there} {spot} ."
 
-    return Sentence(german, translate)
+    return Translated(german, translate)
 
 
-RULES: Weighted[Callable[[Draws], Sentence]] = Weighted(
+RULES: Weighted[Callable[[Draws], Translated]] = Weighted(
     (statement, subordination, opinion, question, word_question, coordination, purpose, command, existence),
     (40.0, 18.0, 10.0, 8.0, 8.0, 5.0, 5.0, 4.0, 3.0),
 )
 
 
-def sentence(draws: Draws) -> Sentence:
+def sentence(draws: Draws) -> Translated:
     """Any sentence of the grammar."""
     return draws.pick(RULES)(draws)

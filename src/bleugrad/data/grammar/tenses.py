@@ -1,4 +1,4 @@
-"""Tense: the German verb bracket and the English verb group it is translated by."""
+"""Tense: the German verb forms and their English translations."""
 
 from typing import NamedTuple
 
@@ -11,26 +11,12 @@ WAR = ("war", "warst", "war", "waren", "waren")
 WERDEN = ("werde", "wirst", "wird", "werden", "werden")
 WURDE = ("wurde", "wurdest", "wurde", "wurden", "wurden")
 
-CONTRACTIONS = {
-    "are": "aren't",
-    "can": "can't",
-    "could": "couldn't",
-    "did": "didn't",
-    "do": "don't",
-    "does": "doesn't",
-    "has": "hasn't",
-    "have": "haven't",
-    "is": "isn't",
-    "should": "shouldn't",
-    "was": "wasn't",
-    "were": "weren't",
-    "will": "won't",
-    "would": "wouldn't",
-}
+_CONTRACTED = "aren't couldn't didn't don't doesn't hasn't haven't isn't shouldn't wasn't weren't wouldn't"
+CONTRACTIONS = {word[:-3]: word for word in _CONTRACTED.split()} | {"can": "can't", "will": "won't"}
 
 
 class Expression(NamedTuple):
-    """How English renders a modal: an auxiliary alone, ``be`` with words after it, or a full verb."""
+    """English for a modal: an auxiliary, ``be`` with words after it, or a full verb."""
 
     auxiliary: str
     verb: EnglishVerb | None
@@ -38,7 +24,7 @@ class Expression(NamedTuple):
 
 
 class Modal(NamedTuple):
-    """A German modal verb in one tense; English renders it otherwise where it is negated."""
+    """A German modal verb in one tense, with its English forms in affirmed and in negated clauses."""
 
     forms: tuple[str, ...]
     past: bool
@@ -47,7 +33,7 @@ class Modal(NamedTuple):
 
 
 class Bracket(NamedTuple):
-    """The two ends of the German verb: the finite form, and what closes the clause."""
+    """The German verb bracket: the finite form, and the words that close the clause."""
 
     finite: str
     prefix: str
@@ -55,7 +41,7 @@ class Bracket(NamedTuple):
 
 
 class Group(NamedTuple):
-    """The English verb: an auxiliary ("" where there is none) and the rest."""
+    """The English verb: an auxiliary, which may be empty, and the rest."""
 
     auxiliary: str
     rest: str
@@ -129,8 +115,8 @@ def be(person: int, past: bool) -> str:
     return "am" if person == FIRST else "is" if person == THIRD else "are"
 
 
-def _finite(verb: EnglishVerb, person: int, past: bool, support: bool) -> Group:
-    """A verb without auxiliary, or with ``do`` where a question or ``not`` asks for it."""
+def finite(verb: EnglishVerb, person: int, past: bool, support: bool) -> Group:
+    """A verb without auxiliary, or with ``do`` (``support``) in questions and before ``not``."""
     if past:
         return Group("did", verb.base) if support else Group("", verb.past)
     if support:
@@ -139,7 +125,7 @@ def _finite(verb: EnglishVerb, person: int, past: bool, support: bool) -> Group:
 
 
 def _aspect(voice: Voice, verb: Verb, tense: Tense, cue: str) -> str:
-    """Which English tense stands for the German one, given the adverb beside it."""
+    """The English tense for a German tense and the cue of its adverb."""
     if tense == FUTURE:
         return voice.say(FUTURES)
     if tense == PERFECT:
@@ -169,7 +155,7 @@ def group(
     if aspect.startswith("perfect"):
         rest = f"been {english.gerund}" if aspect == "perfect progressive" else english.participle
         return Group("has" if person == THIRD else "have", rest)
-    return _finite(english, person, aspect == "past", support)
+    return finite(english, person, aspect == "past", support)
 
 
 def _modal_group(voice: Voice, english: EnglishVerb, person: int, modal: Modal, negative: bool, support: bool) -> Group:
@@ -179,7 +165,7 @@ def _modal_group(voice: Voice, english: EnglishVerb, person: int, modal: Modal, 
     if expression.auxiliary == "be":
         return Group(be(person, modal.past), f"{expression.tail} {english.base}")
     if expression.verb:
-        auxiliary, rest = _finite(expression.verb, person, modal.past, support)
+        auxiliary, rest = finite(expression.verb, person, modal.past, support)
         return Group(auxiliary, f"{rest} {expression.tail} {english.base}")
     return Group(expression.auxiliary, english.base)
 
@@ -188,15 +174,15 @@ LIKE, ENJOY = read_english("like"), read_english("enjoy")
 
 
 def gladly(voice: Voice, english: EnglishVerb, person: int, support: bool) -> Group:
-    """German ``gern`` becomes a verb of its own: he likes to read, likes reading, enjoys reading."""
+    """The verb forms for German ``gern``: likes to read, likes reading, enjoys reading."""
     manner = voice.say(GLADLY)
-    auxiliary, rest = _finite(ENJOY if manner == "enjoy_ing" else LIKE, person, False, support)
+    auxiliary, rest = finite(ENJOY if manner == "enjoy_ing" else LIKE, person, False, support)
     return Group(auxiliary, f"{rest} to {english.base}" if manner == "to" else f"{rest} {english.gerund}")
 
 
-def passive_group(voice: Voice, english: EnglishVerb, person: int, tense: Tense, cue: str) -> Group:
+def passive_group(voice: Voice, english: EnglishVerb, person: int, past: bool, cue: str) -> Group:
     """The English verb forms of a passive clause."""
-    if tense == PAST_PASSIVE:
+    if past:
         return Group(be(person, True), english.participle)
     if cue == "later":
         return Group("will", f"be {english.participle}")

@@ -1,8 +1,8 @@
-"""Verbs: German inflection, what they govern, and their English translations.
+"""Verbs: German inflection, objects, and English translations.
 
 Frames: ``none`` no object, ``acc`` and ``dat`` one object, ``both`` dative and accusative, ``swap`` a dative that is
-the subject in English, ``place`` where, ``toward`` whither, or a preposition with its case (``auf+a``, ``mit+d``).
-Verbs spelled alike with different objects are ambiguous until their object is known.
+the subject in English, ``place`` a place, ``toward`` a direction, or a preposition and its case (``auf+a``, ``mit+d``).
+Verbs with the same spelling and different objects are ambiguous until their object is known.
 """
 
 from functools import cache
@@ -14,7 +14,7 @@ FIRST, SECOND, THIRD, WE, THEY = range(5)
 DOUBLING = ("get", "shut", "sit")
 
 # Prefix-verb, third person, participle, auxiliary, frame, kinds of the subject, kinds of the object, then flags:
-# s for a state (no progressive), l for something that lasts (goes with "since"). Commonest first.
+# s for a state (no progressive), l for a lasting action (goes with "since"). Most frequent first.
 TABLE = """
 sehen sieht gesehen haben acc pa paxtvcmikfno s = see/saw/seen
 gehen geht gegangen sein toward p ikn = go/went/gone 7 | walk 3
@@ -68,7 +68,7 @@ an-schauen schaut angeschaut haben acc p paxvcimo = look at 7 | watch 3
 
 
 class EnglishVerb(NamedTuple):
-    """Principal parts, and the particle or preposition that follows; a separable one may follow the object."""
+    """Principal parts and a particle or preposition; a separable particle may follow the object."""
 
     base: str
     third: str
@@ -96,7 +96,7 @@ class Verb(NamedTuple):
 
 
 def read_english(text: str) -> EnglishVerb:
-    """``get/got/got up`` or ``pick +up``; regular verbs need their base only."""
+    """Read ``get/got/got up`` or ``pick +up``; a regular verb is its base form."""
     head, _, tail = text.partition(" ")
     base, *parts = head.split("/")
     stem = base + base[-1] if base in DOUBLING else base
@@ -134,7 +134,7 @@ VERBS = Weighted.zipf(_read())
 
 @cache
 def verbs_with(frame: str, subjects: str = "", objects: str = "") -> Weighted[Verb]:
-    """The verbs of a frame that take such a subject and such an object; "" asks nothing."""
+    """The verbs of a frame that fit a subject and an object; "" fits all."""
     fit = [
         verb
         for verb in VERBS.options

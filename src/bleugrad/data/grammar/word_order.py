@@ -1,21 +1,21 @@
-"""Word order: where each language puts the verb, its auxiliary and the adverb of time."""
+"""Word order: the places of the verb, its auxiliary and the adverb of time."""
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from bleugrad.data.grammar.adverbs import Time
 from bleugrad.data.grammar.choices import Voice
+from bleugrad.data.grammar.modifiers import Time
 from bleugrad.data.grammar.tenses import Bracket, negation
 
 
 class Field(NamedTuple):
-    """A German clause before it is put in order: the subject, the middle field by name, the verb bracket."""
+    """The parts of a German clause: subject, named middle field, verb bracket."""
 
     subject: str
     middle: dict[str, str]
     bracket: Bracket
 
     def verb_second(self, front: str = "") -> str:
-        """Main clause; ``front`` names the part of the middle field that stands first in place of the subject."""
+        """Main clause; ``front`` names a part of the middle field that comes first."""
         finite, prefix, closing = self.bracket
         if not front:
             return line(self.subject, finite, *self.middle.values(), closing, prefix)
@@ -23,7 +23,7 @@ class Field(NamedTuple):
         return line(self.middle[front], finite, self.subject, *rest, closing, prefix)
 
     def verb_first(self) -> str:
-        """Question or command, and what follows a question word or a fronted clause."""
+        """Question or command; also after a question word or a fronted clause."""
         finite, prefix, closing = self.bracket
         return line(finite, self.subject, *self.middle.values(), closing, prefix)
 
@@ -38,21 +38,8 @@ def line(*parts: str) -> str:
     return " ".join(part for part in parts if part)
 
 
-class Predication(Protocol):
-    """What can be stated, asked or subordinated."""
-
-    def field(self) -> Field:
-        """The German parts."""
-
-    def statement(self, voice: Voice, fronted: float = 0.08) -> str:
-        """English statement, its adverb of time in front with this probability."""
-
-    def question(self, voice: Voice) -> str:
-        """English question."""
-
-
 def ask(auxiliary: str, negative: bool, subject: str, rest: str, voice: Voice) -> str:
-    """English question: ``not`` follows the subject unless it is contracted."""
+    """English question; ``not`` follows the subject unless contracted."""
     if not negative:
         return line(auxiliary, subject, rest)
     denied = negation(voice, auxiliary)
@@ -60,7 +47,7 @@ def ask(auxiliary: str, negative: bool, subject: str, rest: str, voice: Voice) -
 
 
 def with_time(voice: Voice, time: Time | None, clause: str, fronted: float) -> str:
-    """The English clause with its adverb of time, in front with this probability."""
+    """The English clause with its adverb of time, which comes first with probability ``fronted``."""
     if time is None or time.middle:
         return clause
     adverb = voice.say(time.english)

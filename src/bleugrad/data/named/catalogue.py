@@ -1,20 +1,25 @@
-"""The named corpora: title, terms, published files, and the recipe that prepares them."""
+"""The named corpora: title, terms, published files and recipe."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
+from functools import partial
 from pathlib import Path
-from typing import cast
 
 from bleugrad.data.config import CorpusName
+from bleugrad.data.named.files import LANGUAGES, compress_parts
+from bleugrad.data.named.iwslt14 import prepare_iwslt14
+from bleugrad.data.named.tatoeba import prepare_tatoeba, prepare_tatoeba_tiny
 
-LANGUAGES = ("de", "en")
-MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/tok/"
+MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/7bee46bc74186b4b6254603143610f730d40bf66/data/task1/tok/"
 WMT14 = "https://nlp.stanford.edu/projects/nmt/data/wmt14.en-de/"
+MULTI30K_PARTS = {
+    "train": "train.lc.norm.tok",
+    "valid": "val.lc.norm.tok",
+    "test": "test_2016_flickr.lc.norm.tok",
+}
+WMT14_PARTS = {"train": "train", "valid": "newstest2013", "test": "newstest2014", "vocab": "vocab.50K"}
 TATOEBA = "https://downloads.tatoeba.org/exports/per_language/"
-
-Recipe = Callable[[Path, Path], None]
-"""Reads the downloads in the first folder and writes the prepared files into the second."""
+MEGABYTE = 10**6
 
 
 @dataclass(frozen=True)
@@ -22,29 +27,32 @@ class NamedCorpus:
     """A corpus known by name.
 
     Attributes:
-        name: as in the settings.
-        title: what it is.
-        terms: of use, as its publishers state them.
-        urls: of its files.
-        recipe: ``module:function`` that prepares them, loaded when it is needed.
-        tokenised: whether it is published so; if not, a library is needed for it.
-        counts: pairs a split has, where the publication is fixed; anything else means damage.
-        made_from: the corpus whose prepared files stand in for downloads.
+        name: name in the settings.
+        title: description.
+        terms: terms of use, as stated by the publishers.
+        urls: addresses of its files.
+        most_bytes: maximum size of a file, several times the current size.
+        recipe: reads downloads from the first folder and writes prepared files to the second.
+        tokenised: whether the published text is tokenised; if not, preparation needs a library.
+        counts: expected pairs per split, if the publication is fixed.
+        checksums: known SHA-256 checksums of published files, by name.
+        made_from: a corpus whose prepared files are used instead of downloads.
     """
 
     name: CorpusName
     title: str
     terms: str
     urls: tuple[str, ...]
-    recipe: str
+    most_bytes: int
+    recipe: Callable[[Path, Path], None]
     tokenised: bool = True
     counts: Mapping[str, int] = field(default_factory=dict)
+    checksums: Mapping[str, str] = field(default_factory=dict)
     made_from: CorpusName | None = None
 
-    def load_recipe(self) -> Recipe:
-        """The function that prepares the corpus."""
-        module, _, function = self.recipe.partition(":")
-        return cast(Recipe, getattr(import_module(module), function))
+
+def _urls(site: str, parts: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(f"{site}{part}.{language}" for part in parts.values() for language in LANGUAGES)
 
 
 CATALOGUE: dict[str, NamedCorpus] = {
@@ -55,7 +63,8 @@ CATALOGUE: dict[str, NamedCorpus] = {
             title="IWSLT'14 German-English, TED talks, prepared as for the paper",
             terms="CC BY-NC-ND",
             urls=("https://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz",),
-            recipe="bleugrad.data.named.iwslt14:prepare_iwslt14",
+            most_bytes=100 * MEGABYTE,
+            recipe=prepare_iwslt14,
             tokenised=False,
             counts={"test": 6750},
         ),
@@ -63,25 +72,26 @@ CATALOGUE: dict[str, NamedCorpus] = {
             name="wmt14",
             title="WMT'14 German-English, tokenised, 4.5 million pairs; newstest2013 and newstest2014",
             terms="research use",
-            urls=tuple(
-                f"{WMT14}{part}.{language}"
-                for part in ("train", "newstest2013", "newstest2014", "vocab.50K")
-                for language in LANGUAGES
-            ),
-            recipe="bleugrad.data.named.copies:prepare_wmt14",
+            urls=_urls(WMT14, WMT14_PARTS),
+            most_bytes=2000 * MEGABYTE,
+            recipe=partial(compress_parts, WMT14_PARTS),
             counts={"valid": 3000, "test": 2737},
         ),
         NamedCorpus(
             name="multi30k",
             title="Multi30k German-English, image captions, tokenised and lowercased; test_2016_flickr",
             terms="research use",
-            urls=tuple(
-                f"{MULTI30K}{part}.lc.norm.tok.{language}"
-                for part in ("train", "val", "test_2016_flickr")
-                for language in LANGUAGES
-            ),
-            recipe="bleugrad.data.named.copies:prepare_multi30k",
+            urls=_urls(MULTI30K, MULTI30K_PARTS),
+            most_bytes=10 * MEGABYTE,
+            recipe=partial(compress_parts, MULTI30K_PARTS),
             counts={"train": 29000, "valid": 1014, "test": 1000},
+            checksums={
+                "train.lc.norm.tok.de": "cb5a23529b65ec2061f1dc446192a9c37382b63cc75f81a0be59d34894b3a505",
+                "val.lc.norm.tok.de": "97232bd273eceb7207f689527386a97e4be2616b18ada47576bdaf96c8ae1f00",
+                "val.lc.norm.tok.en": "46573ce391ae227f1c72f873392436a20ef18e0a6d518098cfbd70b77c8572ec",
+                "test_2016_flickr.lc.norm.tok.de": "c6a33d39d48f9f510de147651316cd9d918e09ad0219df734a2f16b6baccacc4",
+                "test_2016_flickr.lc.norm.tok.en": "5b7f32627cf99eced828311b955dae9800bb52bc8b91cf8b6526829e605b29d2",
+            },
         ),
         NamedCorpus(
             name="tatoeba",
@@ -92,7 +102,8 @@ CATALOGUE: dict[str, NamedCorpus] = {
                 f"{TATOEBA}eng/eng_sentences.tsv.bz2",
                 f"{TATOEBA}deu/deu-eng_links.tsv.bz2",
             ),
-            recipe="bleugrad.data.named.tatoeba:prepare_tatoeba",
+            most_bytes=1000 * MEGABYTE,
+            recipe=prepare_tatoeba,
             tokenised=False,
         ),
         NamedCorpus(
@@ -100,7 +111,8 @@ CATALOGUE: dict[str, NamedCorpus] = {
             title="the short sentences of Tatoeba that need the most frequent words only",
             terms="CC BY 2.0 FR",
             urls=(),
-            recipe="bleugrad.data.named.tatoeba:prepare_tatoeba_tiny",
+            most_bytes=0,
+            recipe=prepare_tatoeba_tiny,
             made_from="tatoeba",
         ),
     )

@@ -1,4 +1,4 @@
-"""Fetch a named corpus: download, verify, prepare beside its place, and move it there whole."""
+"""Fetch a named corpus: download, verify, prepare in a temporary folder, and rename that folder."""
 
 import errno
 import os
@@ -13,20 +13,21 @@ from bleugrad.data.checksums import SUMS, read_sums, sha256, write_sums
 from bleugrad.data.config import DataConfig
 from bleugrad.data.download import download
 from bleugrad.data.locations import SPLITS, VARIABLE, corpus_folder, find_text, is_prepared, roots
-from bleugrad.data.named.catalogue import CATALOGUE, LANGUAGES, NamedCorpus
+from bleugrad.data.named.catalogue import CATALOGUE, NamedCorpus
+from bleugrad.data.named.files import LANGUAGES
 from bleugrad.data.named.moses import require_tokeniser
 from bleugrad.data.text import read_lines
 from bleugrad.errors import FailureError, UsageError
-from bleugrad.runs.files import write_text
+from bleugrad.runs.files import sync_directory, write_text
 
 DOWNLOADS = "downloads"
 
 
 def fetch(config: DataConfig) -> Path:
-    """The folder of the named corpus of the settings, made if it is not there yet.
+    """The folder of the named corpus of the settings; it is created if necessary.
 
-    What was downloaded stays in ``downloads/NAME`` with a list of checksums: those of the first download, as the
-    publishers state none. Whatever is downloaded later must have the same.
+    Downloads stay in ``downloads/NAME`` with a list of checksums. A file must have its checksum in the catalogue. If
+    there is none, the checksum of the first download is recorded and required from then on.
     """
     corpus = CATALOGUE[config.corpus]
     name = corpus.name
@@ -39,7 +40,7 @@ def fetch(config: DataConfig) -> Path:
     folder = root / name
     made_from = _made_from(corpus, config)
     with _locked(root, name):
-        if is_prepared(folder, *LANGUAGES):  # by another process, while this one waited
+        if is_prepared(folder, *LANGUAGES):  # another process prepared it meanwhile
             return folder
         _check_free(folder)
         _prepare(corpus, made_from or _downloads(corpus, root), folder)
@@ -47,7 +48,7 @@ def fetch(config: DataConfig) -> Path:
 
 
 def _made_from(corpus: NamedCorpus, config: DataConfig) -> Path | None:
-    """The folder of the corpus this one is made from, if it is made from one."""
+    """The folder of the corpus that this one is derived from, or None."""
     if corpus.made_from is None:
         return None
     parent = replace(config, corpus=corpus.made_from)
@@ -55,39 +56,53 @@ def _made_from(corpus: NamedCorpus, config: DataConfig) -> Path | None:
 
 
 def _downloads(corpus: NamedCorpus, root: Path) -> Path:
-    """The folder of the published files, each of them there and as it was the first time."""
+    """The folder of the published files, all present and verified."""
     downloads = root / DOWNLOADS / corpus.name
     downloads.mkdir(parents=True, exist_ok=True)
-    sums = read_sums(downloads / SUMS) if (downloads / SUMS).exists() else {}
+    listed = downloads / SUMS
+    sums = read_sums(listed) if listed.exists() else {}
     for url in corpus.urls:
         target = downloads / url.rpartition("/")[2]
+        name, known = target.name, corpus.checksums.get(target.name)
+        expected = known or sums.get(name)
         try:
-            found = sha256(target) if target.exists() else download(url, target, sums.get(target.name))
+            found = sha256(target) if target.exists() else download(url, target, expected, corpus.most_bytes)
         except FailureError as error:
-            _remove_empty(downloads)
+            with suppress(OSError):  # remove the folders of a download that never started
+                downloads.rmdir()
+                downloads.parent.rmdir()
             raise FailureError(f"{error}. {_by_hand(corpus, downloads)}") from None
-        if sums.setdefault(target.name, found) != found:
-            raise FailureError(
-                f"{target} has the SHA-256 checksum {found}; expected {sums[target.name]}, that of the first download: "
-                "remove the file to fetch it again"
+        if expected is None:
+            said = (
+                f"no checksum of {name} is known: recorded SHA-256 {found} in {listed} and will require it from now on"
             )
-        write_text(downloads / SUMS, "".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items())))
+            print(said, file=sys.stderr, flush=True)
+        elif found != expected:
+            origin = "published file" if known else f"first download in {listed}"
+            raise FailureError(
+                f"{target} has the SHA-256 checksum {found}; expected {expected}, the checksum of the {origin}: remove "
+                "the file to download it again"
+            )
+        sums[name] = found
+        write_text(listed, "".join(f"{digest}  {one}\n" for one, digest in sorted(sums.items())))
     return downloads
 
 
 def _prepare(corpus: NamedCorpus, inputs: Path, folder: Path) -> None:
-    """Run the recipe in a folder of its own, and give that its name when all is there."""
+    """Run the recipe in a temporary folder, and rename that folder when it is complete."""
     work = folder.with_name(f".{folder.name}.preparing")
-    shutil.rmtree(work, ignore_errors=True)  # of a process that was killed
+    shutil.rmtree(work, ignore_errors=True)  # left by a killed process
     work.mkdir(parents=True)
     try:
         print(f"preparing {corpus.name} in {folder}", file=sys.stderr, flush=True)
-        corpus.load_recipe()(inputs, work)
+        corpus.recipe(inputs, work)
         _check_counts(corpus, work)
         write_sums(work, [path.name for path in work.iterdir()])
         if folder.exists():
             folder.rmdir()  # it is empty
+        sync_directory(work)
         work.rename(folder)
+        sync_directory(folder.parent)
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
@@ -104,63 +119,52 @@ def _check_counts(corpus: NamedCorpus, folder: Path) -> None:
         if set(found.values()) != {expected} or expected == 0:
             counts = " and ".join(f"{count} ({language})" for language, count in found.items())
             raise FailureError(
-                f"{split} of {corpus.name} has {counts} lines; expected {expected or 'some'}: the published files are "
-                "not those this version knows"
+                f"{split} of {corpus.name} has {counts} lines; expected {expected or 'some'}: the published files "
+                "have changed"
             )
 
 
 def _check_free(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
-        raise FailureError(f"{folder} is a file; expected a folder with the corpus, or nothing, there")
+        raise FailureError(f"{folder} is a file; expected a folder or a free path")
     if folder.is_dir() and any(folder.iterdir()):
         missing = [f"{split}.{language}.gz" for split in SPLITS for language in LANGUAGES]
         missing = [name for name in missing if not find_text(folder, name.removesuffix(".gz"))]
-        raise FailureError(f"{folder} has no {', '.join(missing)}; expected the whole corpus there, or an empty folder")
+        raise FailureError(f"{folder} has no {', '.join(missing)}; expected a complete corpus or an empty folder")
 
 
 def _by_hand(corpus: NamedCorpus, downloads: Path) -> str:
-    """What to do without a network."""
+    """Instructions for a machine without a network."""
     files = ", ".join(url.rpartition("/")[2] for url in corpus.urls)
+    sites = " and ".join(dict.fromkeys(url.rpartition("/")[0] + "/" for url in corpus.urls))
     return (
-        f"Without a network: fetch {files} elsewhere (from {_site(corpus)}), put them into {downloads} and run "
+        f"Without a network: fetch {files} elsewhere (from {sites}), put them into {downloads} and run "
         f"`bleugrad data --corpus {corpus.name}` again; or set {VARIABLE} to a folder whose "
-        f"{corpus.name}/ holds {{train,valid,test}}.{{de,en}}.gz; or take the corpus that needs no files, "
+        f"{corpus.name}/ holds {{train,valid,test}}.{{de,en}}.gz; or use the corpus that needs no files, "
         "`bleugrad data --corpus builtin` or `bleugrad train --data-corpus builtin`"
     )
 
 
-def _site(corpus: NamedCorpus) -> str:
-    folders = dict.fromkeys(url.rpartition("/")[0] + "/" for url in corpus.urls)
-    return " and ".join(folders)
-
-
-def _remove_empty(downloads: Path) -> None:
-    """Leave no trace of a download that never began."""
-    with suppress(OSError):
-        downloads.rmdir()
-        downloads.parent.rmdir()
-
-
 @contextmanager
 def _locked(root: Path, name: str) -> Iterator[None]:
-    """One process at a time: the others of a parallel run wait, and find the corpus ready."""
+    """One process at a time: other processes wait and then find the corpus."""
     try:
         root.mkdir(parents=True, exist_ok=True)
         if not os.access(root, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         raise FailureError(
-            f"{name} is not in {root} and cannot be put there: {error.strerror}; set {VARIABLE} to a folder "
-            "that can be written"
+            f"{name} is not in {root} and cannot be written there: {error.strerror}; set {VARIABLE} to a folder "
+            "with write permission"
         ) from None
     if sys.platform == "win32":
         yield
         return
     import fcntl
 
-    handle = os.open(root, os.O_RDONLY)  # the folder itself is locked: no file is left behind
+    handle = os.open(root, os.O_RDONLY)  # lock the folder itself: no file is left behind
     try:
-        with suppress(OSError):  # some network file systems know no locks
+        with suppress(OSError):  # some network file systems have no locks
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:

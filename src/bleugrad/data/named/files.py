@@ -1,19 +1,36 @@
-"""The files of a prepared corpus, written: gzip without a time stamp, so that equal text makes equal files."""
+"""Writes the files of a prepared corpus: gzip without time stamp, so that equal text gives equal files."""
 
 import gzip
+import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+
+LANGUAGES = ("de", "en")
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """One line each, as gzip."""
-    with path.open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as file:
+    """Write lines as gzip."""
+    with _gzip(path) as file:
         for line in lines:
             file.write(line.encode("utf-8") + b"\n")
 
 
-def compress(source: Path, target: Path) -> None:
-    """The bytes of a file, as gzip."""
-    with source.open("rb") as text, target.open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as file:
-        shutil.copyfileobj(text, file, 1 << 20)
+def compress_parts(parts: Mapping[str, str], downloads: Path, folder: Path) -> None:
+    """Compress the files of a corpus that is published tokenised. ``parts`` holds their names by split."""
+    for split, part in parts.items():
+        for language in LANGUAGES:
+            source, target = downloads / f"{part}.{language}", folder / f"{split}.{language}.gz"
+            with source.open("rb") as text, _gzip(target) as file:
+                shutil.copyfileobj(text, file, 1 << 20)
+
+
+@contextmanager
+def _gzip(path: Path) -> Iterator[gzip.GzipFile]:
+    """A new gzip file, synced to disk at the end."""
+    with path.open("wb") as raw:
+        with gzip.GzipFile("", "wb", 6, raw, mtime=0) as file:
+            yield file
+        raw.flush()
+        os.fsync(raw.fileno())

@@ -1,17 +1,20 @@
-"""IWSLT'14 German-English, prepared as the systems the paper compares with did.
+"""IWSLT'14 German-English, prepared as for the systems that the paper compares with.
 
-Titles, descriptions and transcripts of the training talks are tokenised; pairs of more than 50 tokens or of lengths
-further apart than 1.5 are dropped; every 23rd pair goes to validation. The test set is that of five evaluation years.
-Moses escapes (``&apos;``) stay in the text, as in the paper's files.
+Titles, descriptions and transcripts of the training talks are tokenised. Pairs with more than 50 tokens or a length
+ratio above 1.5 are dropped. Every 23rd pair goes to validation. The test set combines five evaluation sets. Moses
+escapes (``&apos;``) stay in the text, as in the paper's files.
 """
 
 import re
 import tarfile
 from pathlib import Path
+from typing import BinaryIO, cast
 
 from bleugrad.data.filters import keep
+from bleugrad.data.limits import MOST_BYTES
 from bleugrad.data.named.files import write_lines
 from bleugrad.data.named.moses import tokenise
+from bleugrad.data.text import read_at_most
 from bleugrad.errors import FailureError
 
 MAX_LENGTH, MAX_RATIO = 50, 1.5
@@ -24,7 +27,7 @@ SEGMENT = re.compile(r'<seg id="\d+">\s*(.*?)\s*</seg>')
 
 
 def prepare_iwslt14(downloads: Path, folder: Path) -> None:
-    """From the published archive to the three splits."""
+    """Write the three splits from the published archive."""
     archive = downloads / "de-en.tgz"
     sides = {language: tokenise(_transcripts(archive, language), language, escape=True) for language in ("de", "en")}
     if len(sides["de"]) != len(sides["en"]):
@@ -37,10 +40,9 @@ def prepare_iwslt14(downloads: Path, folder: Path) -> None:
         del chosen[VALID_EVERY - 1 :: VALID_EVERY]
         write_lines(folder / f"train.{language}.gz", chosen)
         write_lines(folder / f"valid.{language}.gz", valid)
-        test = [
-            line.replace(CURLY_APOSTROPHE, "'") for name in TEST_SETS for line in _segments(archive, name, language)
-        ]
-        write_lines(folder / f"test.{language}.gz", tokenise(test, language, escape=True))
+        tests = [_member(archive, f"IWSLT14.{name}.de-en.{language}.xml") for name in TEST_SETS]
+        lines = [line.replace(CURLY_APOSTROPHE, "'") for text in tests for line in SEGMENT.findall(text)]
+        write_lines(folder / f"test.{language}.gz", tokenise(lines, language, escape=True))
 
 
 def _transcripts(archive: Path, language: str) -> list[str]:
@@ -49,18 +51,14 @@ def _transcripts(archive: Path, language: str) -> list[str]:
     return [SHOWN_TAGS.sub("", line).strip() for line in lines]
 
 
-def _segments(archive: Path, name: str, language: str) -> list[str]:
-    return SEGMENT.findall(_member(archive, f"IWSLT14.{name}.de-en.{language}.xml"))
-
-
 def _member(archive: Path, name: str) -> str:
-    """The text of a file of the archive, which is read and never unpacked."""
+    """The text of a file in the archive, which is not unpacked."""
     try:
         with tarfile.open(archive) as tar:
             file = tar.extractfile(f"de-en/{name}")
             if file is None:
                 raise KeyError(name)
-            return file.read().decode("utf-8")
+            return read_at_most(cast(BinaryIO, file), MOST_BYTES, f"{archive}, {name}").decode("utf-8")
     except KeyError:
         raise FailureError(f"{archive} holds no de-en/{name}; expected the archive of IWSLT'14") from None
     except (tarfile.TarError, EOFError, OSError, UnicodeDecodeError) as error:

@@ -1,4 +1,4 @@
-"""Tokenisation as the Moses scripts do it, by the ``sacremoses`` library."""
+"""Moses tokenisation, by the ``sacremoses`` library."""
 
 from collections.abc import Iterable
 
@@ -11,12 +11,9 @@ def require_tokeniser() -> None:
 
 
 def tokenise(lines: Iterable[str], language: str, *, escape: bool) -> list[str]:
-    """Each line with spaces between its tokens, lowercased.
+    """Tokenise and lowercase each line; spaces separate the tokens.
 
-    Args:
-        lines: plain text.
-        language: whose abbreviations and apostrophes are known.
-        escape: write ``&apos;`` and the like for characters that mean something to Moses, as the paper's data do.
+    ``escape`` escapes characters that are special in Moses (``&apos;``), as in the paper's data.
     """
     require_tokeniser()
     from sacremoses import MosesTokenizer  # type: ignore[import-untyped]

@@ -1,4 +1,4 @@
-"""Tatoeba German-English: pairs linked by their translators, split so that no sentence is shared across parts."""
+"""Tatoeba German-English: pairs linked by their translators; no sentence occurs in two splits."""
 
 import bz2
 import hashlib
@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
+from bleugrad.data.checksums import CHUNK
 from bleugrad.data.filters import keep
+from bleugrad.data.limits import MOST_BYTES
 from bleugrad.data.locations import SPLITS, find_text
 from bleugrad.data.named.files import write_lines
 from bleugrad.data.named.moses import tokenise
@@ -24,7 +26,7 @@ Pair = tuple[str, str]
 
 
 def prepare_tatoeba(downloads: Path, folder: Path) -> None:
-    """Tokenise, drop what is empty or too long, and split by families of sentences."""
+    """Tokenise, drop empty and long pairs, and split by families of sentences."""
     pairs = dict.fromkeys(_linked_pairs(downloads))
     kept = [pair for pair in pairs if keep(_words(pair[0]), _words(pair[1]), MAX_LENGTH, MAX_RATIO)]
     for split, members in _split(kept).items():
@@ -41,7 +43,7 @@ def prepare_tatoeba(downloads: Path, folder: Path) -> None:
 
 
 def prepare_tatoeba_tiny(tatoeba: Path, folder: Path) -> None:
-    """The pairs of the prepared corpus with few words, all of them frequent; the same for held-out text."""
+    """Write the short pairs of the prepared corpus that use frequent words only."""
     parts = {split: _short_pairs(tatoeba, split) for split in SPLITS}
     frequent = []
     for side, most in enumerate(TINY_WORDS):
@@ -63,7 +65,7 @@ def _short_pairs(tatoeba: Path, split: str) -> list[Pair]:
 
 
 def _linked_pairs(downloads: Path) -> list[Pair]:
-    """The translations of the links file, tokenised and lowercased, in its order."""
+    """The pairs of the links file, tokenised and lowercased, in its order."""
     links = [(row[0], row[1]) for row in _rows(downloads / "deu-eng_links.tsv.bz2", 2)]
     sides = []
     for side, language, code in ((0, "de", "deu"), (1, "en", "eng")):
@@ -75,22 +77,26 @@ def _linked_pairs(downloads: Path) -> list[Pair]:
 
 
 def _rows(path: Path, least: int) -> Iterator[list[str]]:
-    """The rows of a table; sentences removed since the export have links and no row."""
+    """The rows of a table."""
+    read = 0
     try:
         with bz2.open(path, "rt", encoding="utf-8", newline="\n") as file:
-            for number, line in enumerate(file, start=1):
+            for number, line in enumerate(iter(lambda: file.readline(CHUNK), ""), start=1):
+                read += len(line)
+                if read > MOST_BYTES:
+                    raise FailureError(f"{path} holds more than {MOST_BYTES} characters; expected at most that")
                 row = line.rstrip("\n").split("\t")
                 if len(row) < least:
                     raise FailureError(f"{path}, line {number} has {len(row)} columns; expected at least {least}")
                 yield row
     except (EOFError, OSError, UnicodeDecodeError) as error:
-        raise FailureError(f"{path} cannot be read: {error}; remove it to fetch it again") from None
+        raise FailureError(f"{path} cannot be read: {error}; remove it to download it again") from None
 
 
 def _split(pairs: list[Pair]) -> dict[str, list[Pair]]:
-    """Whole families to each part, in an order no seed decides: that of a checksum of their text.
+    """Assign whole families to splits, in the order of a checksum of their text.
 
-    A family is what links join, directly or not. Large ones hold the most common phrases and are for training.
+    A family is a connected component of links. Large families hold common phrases and go to training.
     """
     parts: dict[str, list[Pair]] = {split: [] for split in SPLITS}
     families = sorted(_families(pairs), key=lambda family: hashlib.sha256("\n".join(min(family)).encode()).digest())
@@ -108,7 +114,7 @@ def _split(pairs: list[Pair]) -> dict[str, list[Pair]]:
 
 
 def _families(pairs: list[Pair]) -> list[list[Pair]]:
-    """The pairs, grouped by connected components of the graph of sentences."""
+    """The pairs, grouped by connected component of the graph of sentences."""
     parent: dict[tuple[int, str], tuple[int, str]] = {}
 
     def root(node: tuple[int, str]) -> tuple[int, str]:

@@ -1,35 +1,43 @@
-"""A branch: an objective by name, with settings of its own, that starts from the weights of the first phase.
+"""A branch: a second phase with training settings of its own, which starts from the weights of the first phase.
 
-On the command line and in a file it is a text: the name of a known branch, or ``LABEL=NAME,SETTING=VALUE,...``. A plain
-setting belongs to the objective, one with a dot to the training run, and ``learning_rate`` may list several with a
-slash.
+In a configuration file a branch is a table. Its keys are those of a training run, and ``learning_rates``::
+
+    [branches.mix]
+    objective.name = "exact"
+    objective.cross_entropy_weight = 0.1
+    data.batch_size = 128
+    learning_rates = [1e-4, 3e-4, 1e-3]
 """
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from bleugrad.configuration.loading import suggestion
-from bleugrad.configuration.stage import Setting, walk
+from bleugrad.configuration.loading import flat, merged, suggestion
 from bleugrad.errors import UsageError
-from bleugrad.training.config import ObjectiveConfig, TrainConfig
 
-KNOWN: Mapping[str, str] = MappingProxyType(
-    {
-        "ce": "ce",
-        "reinforce": "reinforce",
-        "bound": "bound",
-        "exact": "exact",
-        "unbiased": "unbiased",
-        "mrt": "mrt",
-        "exact-own": "exact,feeding=greedy",
-        "own-mix": "exact,feeding=greedy,cross_entropy_weight=0.1",
-        "sharp-mix": "exact,length=random,end_positions=3,units=words,sharpness=2,cross_entropy_weight=0.1",
+Table = Mapping[str, Any]
+
+KNOWN: Mapping[str, Table] = MappingProxyType(
+    {name: {"objective": {"name": name}} for name in ("ce", "reinforce", "bound", "exact", "unbiased", "mrt")}
+    | {
+        "exact-own": {"objective": {"name": "exact", "feeding": "greedy"}},
+        "own-mix": {"objective": {"name": "exact", "feeding": "greedy", "cross_entropy_weight": 0.1}},
+        "sharp-mix": {
+            "objective": {
+                "name": "exact",
+                "length": "random",
+                "end_positions": 3,
+                "units": "words",
+                "sharpness": 2.0,
+                "cross_entropy_weight": 0.1,
+            }
+        },
     }
 )
-"""Branches by label, as the part of the text after ``LABEL=``."""
+"""Built-in branches. A table with the same label in a file changes single settings of them."""
 
 TITLES: Mapping[str, str] = MappingProxyType(
     {
@@ -41,107 +49,76 @@ TITLES: Mapping[str, str] = MappingProxyType(
         "own-mix": "exact, own tokens, CE",
     }
 )
-"""Names in tables; the first three are the paper's. Any other branch goes by its label."""
+"""Names in tables; the first three are the paper's. Other branches are shown with their label."""
 
-FIXED = ("seed", "optimizer.epochs", "data.corpus", "objective.name", "optimizer.learning_rate")
-LABEL = re.compile(r"[a-z0-9][a-z0-9._-]*")
+SHARED = ("seed", "optimizer.epochs", "data.corpus", "optimizer.learning_rate")
+LABEL = re.compile(r"[a-z0-9][a-z0-9_-]*")
 
 
 @dataclass(frozen=True)
 class Branch:
-    """A second phase.
+    """A second phase."""
 
-    Attributes:
-        label: names its directories.
-        objective: the objective's name.
-        overrides: nested settings of the training run.
-        rates: its learning rates; empty for those of the settings.
-    """
+    label: str  # names its directories
+    overrides: dict[str, Any]  # nested settings of the training run
+    rates: tuple[float, ...] = ()  # its learning rates; empty for those of the tuning settings
 
-    label: str
-    objective: str
-    overrides: dict[str, Any] = field(default_factory=dict)
-    rates: tuple[float, ...] = ()
+    @property
+    def objective(self) -> str:
+        """The objective's name."""
+        return str(self.overrides["objective"]["name"])
 
     @property
     def title(self) -> str:
         """Its name in tables."""
         return TITLES.get(self.label, self.label)
 
+    @property
+    def table(self) -> dict[str, Any]:
+        """The table that makes this branch."""
+        return self.overrides | ({"learning_rates": self.rates} if self.rates else {})
 
-def read_branch(text: str) -> Branch:
-    """A branch from its text.
+
+def read_branch(label: str, table: Table) -> Branch:
+    """A branch from its table; the settings of its training run are checked where that is built.
 
     Example:
-        >>> read_branch("mix=exact,cross_entropy_weight=0.1,learning_rate=1e-4/3e-4").overrides
-        {'objective': {'name': 'exact', 'cross_entropy_weight': 0.1}}
-        >>> read_branch("exacct")
-        Traceback (most recent call last):
-        bleugrad.errors.UsageError: objectives: 'exacct' is not known; did you mean 'exact'?
+        >>> read_branch("mix", {"objective": {"name": "exact"}, "learning_rates": [1e-4, 3e-4]}).rates
+        (0.0001, 0.0003)
+        >>> read_branch("own-mix", {"data": {"batch_size": 32}}).objective
+        'exact'
     """
-    label, equals, rest = text.partition("=")
-    if not equals:
-        if label not in KNOWN:
-            raise UsageError(f"objectives: {label!r} is not known{suggestion(label, KNOWN)}")
-        rest = KNOWN[label]
     if not LABEL.fullmatch(label):
-        raise UsageError(f"objectives: the label {label!r} names a folder; expected small letters, digits, '-', '.'")
+        raise UsageError(f"branches: the label {label!r} names a folder; expected small letters, digits, '-', '_'")
     if label in ("base", "logs"):
-        raise UsageError(f"objectives: the label {label!r} is taken by the first phase; expected another")
-    objective, *pairs = rest.split(",")
-    overrides: dict[str, Any] = {"objective": {"name": objective}}
-    rates: tuple[float, ...] = ()
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise UsageError(f"objectives: {pair!r} in {text!r} has no value; expected SETTING=VALUE")
-        if name == "learning_rate":
-            rates = tuple(_number(float, name, part, text) for part in value.split("/"))
-            continue
-        *tables, last = _path(name, text)
-        place = overrides
-        for table in tables:
-            place = place.setdefault(table, {})
-        place[last] = _value(_setting((*tables, last)), value, text)
-    _check(overrides, text)
-    return Branch(label, objective, overrides, rates)
+        raise UsageError(f"branches: the label {label!r} is reserved for the first phase; expected another")
+    overrides = merged(KNOWN.get(label, {}), table)
+    rates = overrides.pop("learning_rates", ())
+    names = dict(flat(overrides))
+    if "objective.name" not in names:
+        raise UsageError(f"branches.{label}.objective.name is missing; expected an objective, such as 'exact'")
+    objective = overrides.pop("objective")  # first, for tables that list the settings
+    overrides = {"objective": {"name": objective["name"], **objective}, **overrides}
+    if shared := [name for name in SHARED if name in names]:
+        instead = "learning_rates" if shared[0].endswith("learning_rate") else "a setting of this branch only"
+        raise UsageError(f"branches.{label}.{shared[0]} is the same for all branches; expected {instead}")
+    if not isinstance(rates, list | tuple) or not all(type(rate) in (int, float) and 0 < rate < 1e30 for rate in rates):
+        raise UsageError(f"branches.{label}.learning_rates is {rates!r}; expected a list of positive numbers")
+    return Branch(label, overrides, tuple(map(float, rates)))
 
 
-def _path(name: str, text: str) -> tuple[str, ...]:
-    path = tuple(name.split(".")) if "." in name else ("objective", name)
-    if ".".join(path) in FIXED:
-        raise UsageError(f"objectives: {name} in {text!r} is the same for all; expected a setting of this one only")
-    known = {".".join(path): None for path, _ in walk(TrainConfig)}
-    if ".".join(path) not in known:
-        plain = {name.removeprefix("objective."): None for name in known}
-        raise UsageError(f"objectives: {name!r} in {text!r} is no setting{suggestion(name, plain)}")
-    return path
+def select(names: Sequence[str], tables: Mapping[str, Table]) -> dict[str, Table]:
+    """The tables of these labels, in this order; a built-in branch needs no table.
 
-
-def _setting(path: tuple[str, ...]) -> Setting:
-    return dict(walk(TrainConfig))[path]
-
-
-def _value(setting: Setting, value: str, text: str) -> Any:
-    if setting.kind is bool:
-        if value not in ("true", "false"):
-            raise UsageError(f"objectives: {setting.name} in {text!r} is {value!r}; expected true or false")
-        return value == "true"
-    if setting.kind in (int, float):
-        return _number(setting.kind, setting.name, value, text)
-    return value
-
-
-def _number(kind: Any, name: str, value: str, text: str) -> Any:
-    try:
-        return kind(value)
-    except ValueError:
-        raise UsageError(f"objectives: {name} in {text!r} is {value!r}; expected a number") from None
-
-
-def _check(overrides: Mapping[str, Any], text: str) -> None:
-    """Have a mistake in the objective said here, with the branch it is in."""
-    try:
-        ObjectiveConfig(**overrides["objective"])
-    except UsageError as error:
-        raise UsageError(f"objectives: in {text!r}, {error}") from None
+    Example:
+        >>> select(["exacct"], {})
+        Traceback (most recent call last):
+        bleugrad.errors.UsageError: branches: 'exacct' is not known; did you mean 'exact'?
+    """
+    known = {**KNOWN, **tables}
+    for name in names:
+        if name not in known:
+            raise UsageError(f"branches: {name!r} is not known{suggestion(name, known)}")
+    if len(set(names)) < len(names):
+        raise UsageError(f"branches is {','.join(names)!r}; expected each label once")
+    return {name: tables.get(name, {}) for name in names}

@@ -1,44 +1,44 @@
 """Settings of the paper's protocol; the defaults are the paper's where it states them."""
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
-from bleugrad.configuration.stage import RunStage, Stage, option, stage
-from bleugrad.data.config import DataConfig
+from bleugrad.configuration.loading import build, merged
+from bleugrad.configuration.stage import LARGEST_SEED, Stage, option, settings, stage, tables
 from bleugrad.errors import UsageError
-from bleugrad.experiments.paper.branches import Branch, read_branch
-from bleugrad.models.config import ModelConfig
-from bleugrad.training.config import EvaluationConfig, OptimizerConfig
+from bleugrad.experiments.paper.branches import Branch, read_branch, select
+from bleugrad.training.config import OptimizerConfig, TrainConfig, TrainingStage
 
-OBJECTIVES = ("ce", "reinforce", "bound", "exact", "unbiased", "exact-own")
+BRANCHES = ("ce", "reinforce", "bound", "exact", "unbiased", "exact-own")
+"""The second phases if none are named."""
 
 
 @dataclass(frozen=True)
 class BaseConfig(OptimizerConfig):
-    """First phase: cross-entropy until validation BLEU has stopped rising."""
+    """First phase: cross-entropy until validation BLEU stops rising."""
 
     patience: int = option(
-        1, "epochs before a decay: without a better BLEU (plateau), or of any kind (step)", minimum=1
+        1, "epochs before a decay: epochs without a better BLEU (plateau), or all epochs (step)", minimum=1
     )
-    early_stopping: int = option(4, "stop after so many epochs without a better BLEU; 0 never does", minimum=0)
+    early_stopping: int = option(4, "stop after this many epochs without a better validation BLEU; 0: never", minimum=0)
 
 
 @dataclass(frozen=True)
 class TuningConfig(Stage):
-    """Second phase: every objective has as many epochs and tries as many learning rates."""
+    """Second phase: all branches have the same number of epochs and of learning rates."""
 
-    epochs: int = option(5, "of each try", minimum=1)
-    learning_rate: float = option(1e-4, "of Adam, times each factor", above=0)
-    reinforce_learning_rate: float = option(1e-5, "of REINFORCE, times each factor", above=0)
-    factors: tuple[float, ...] = option((0.3, 1.0, 3.0), "learning rates tried, as multiples", above=0)
+    epochs: int = option(5, "epochs of each try", minimum=1)
+    learning_rate: float = option(1e-4, "central learning rate", above=0)
+    reinforce_learning_rate: float = option(1e-5, "central learning rate of REINFORCE", above=0)
+    factors: tuple[float, ...] = option((0.3, 1.0, 3.0), "multiples of the central rate to try", above=0)
     choose_with: Literal["every", "first"] = option(
-        "every", "choose learning rates by validation BLEU with every seed, or with the first one for all seeds"
+        "every", "choose learning rates by validation BLEU for each seed, or by the first seed for all"
     )
-    batch_size: int = option(0, "sentences or tokens of a batch; 0: as in the first phase", minimum=0)
+    batch_size: int = option(0, "sentences or tokens per batch; 0: as in the first phase", minimum=0)
     decay: Literal["plateau", "step", "none"] = option("none", "as in the first phase")
-    decay_factor: float = option(0.5, "what the learning rate is multiplied by", above=0, maximum=1)
+    decay_factor: float = option(0.5, "factor of the learning rate at a decay", above=0, maximum=1)
     patience: int = option(1, "epochs before a decay", minimum=1)
-    early_stopping: int = option(0, "stop a try after so many epochs without a better BLEU; 0 never does", minimum=0)
+    early_stopping: int = option(0, "stop a try after this many epochs without a better BLEU; 0: never", minimum=0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -47,43 +47,42 @@ class TuningConfig(Stage):
 
 
 @dataclass(frozen=True)
-class ReproduceConfig(RunStage):
+class ReproduceConfig(TrainingStage):
     """The whole protocol."""
 
-    seed: int = option(1, "of the first run; further runs take the seeds after it", minimum=0)
-    seeds: int = option(3, "runs of the whole protocol", minimum=1)
-    objectives: tuple[str, ...] = option(
-        OBJECTIVES,
-        "second phases: names, or LABEL=NAME,SETTING=VALUE,... such as mix=exact,cross_entropy_weight=0.1",
-    )
-    beam: int = option(5, "width of beam search on the test set, beside greedy search", minimum=2)
-    resamples: int = option(1000, "of the test set, for bootstrap intervals and tests", minimum=100)
+    seed: int = option(1, "random seed; later runs use seed + 1, seed + 2, ...", minimum=0, maximum=LARGEST_SEED)
+    seeds: int = option(3, "number of runs of the whole protocol", minimum=1)
+    beam: int = option(5, "beam width on the test set, in addition to greedy search", minimum=2)
+    resamples: int = option(1000, "bootstrap samples of the test set", minimum=100)
     examples: int = option(8, "translations shown side by side in the report", minimum=0)
-    device: Literal["auto", "cpu", "cuda"] = option("auto", "where to compute; auto takes a GPU where there is one")
-    threads: int = option(1, "of torch on a CPU, for each process; 0 leaves it to torch", minimum=0)
-    checkpoint_every: int = option(500, "steps between checkpoints within an epoch; 0 only after each", minimum=0)
-    data: DataConfig = stage(DataConfig, "corpus and batches")
-    model: ModelConfig = stage(ModelConfig, "encoder and decoder")
+    checkpoint_every: int = option(500, "steps between checkpoints in an epoch; 0: only at its end", minimum=0)
     base: BaseConfig = stage(BaseConfig, "first phase, cross-entropy")
-    tuning: TuningConfig = stage(TuningConfig, "second phase, each objective from the best weights of the first")
-    evaluation: EvaluationConfig = stage(EvaluationConfig, "translation and scores")
+    tuning: TuningConfig = stage(TuningConfig, "second phase, from the best weights of the first")
+    branches: dict[str, Any] = tables(
+        select(BRANCHES, {}), "second phases: settings of a training run, and learning_rates"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        branches = self.branches()
-        labels = [branch.label for branch in branches]
-        if len(set(labels)) < len(labels):
-            raise UsageError(f"objectives is {' '.join(self.objectives)}; expected each label once")
-        for branch in branches:
+        branches = self.read_branches()
+        object.__setattr__(self, "branches", {label: branch.table for label, branch in branches.items()})
+        for branch in branches.values():
+            build(TrainConfig, merged(self.training(), branch.overrides), f"branches.{branch.label}.")
             if branch.rates and len(branch.rates) != len(self.tuning.factors):
                 raise UsageError(
-                    f"objectives: {branch.label} names {len(branch.rates)} learning rates and tuning.factors "
-                    f"{len(self.tuning.factors)}; expected as many, so that every objective has as many tries"
+                    f"branches.{branch.label} has {len(branch.rates)} learning rates and tuning.factors "
+                    f"{len(self.tuning.factors)}; expected as many, so that every branch has as many tries"
                 )
 
-    def branches(self) -> list[Branch]:
-        """The second phases."""
-        return [read_branch(text) for text in self.objectives]
+    def read_branches(self) -> dict[str, Branch]:
+        """The second phases by label."""
+        return {label: read_branch(label, table) for label, table in self.branches.items()}
+
+    def training(self) -> dict[str, Any]:
+        """The settings that all training runs share, and the optimizer of the first phase."""
+        values = asdict(self)
+        shared = {setting.name: values[setting.name] for setting in settings(TrainingStage)}
+        return shared | {"optimizer": values["base"]}
 
     def run_seeds(self) -> list[int]:
         """The seed of each run."""

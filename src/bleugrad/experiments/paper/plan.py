@@ -1,13 +1,12 @@
-"""The stages of the protocol: which there are, what each waits for, where it writes, and whether it is done.
+"""The stages of the protocol: their dependencies, directories and settings, and whether they are done.
 
 DIR/seed-1/base          cross-entropy, the first phase
 DIR/seed-1/exact-lr1e-4  a try of a branch: an objective and a learning rate
-DIR/logs                 what each stage printed
+DIR/logs                 the output of each stage
 
-A test is a stage too, and writes into the run that it tests. What it tests is known only when all tries are done.
+A test is a stage too, and writes into the run that it tests. It is known when all tries are done.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -19,24 +18,21 @@ from bleugrad.configuration.stage import differences
 from bleugrad.errors import FailureError
 from bleugrad.experiments.paper.branches import Branch
 from bleugrad.experiments.paper.config import ReproduceConfig
-from bleugrad.runs.directory import ABOUT, CONFIG, SUMMARY, read_about
+from bleugrad.runs.directory import ABOUT, CONFIG, SUMMARY, evaluation_file, read_about
+from bleugrad.runs.files import read_json
 from bleugrad.training.config import TrainConfig
 
 BASE, LOGS = "base", "logs"
 EPOCHS = ("optimizer", "epochs")
-INDIFFERENT = (("device",), ("threads",), ("tensorboard",), ("record_every",), ("checkpoint_every",))
-"""Settings in which a stage that is done may differ from what is asked for."""
+MAY_DIFFER = (("device",), ("threads",), ("tensorboard",), ("record_every",), ("checkpoint_every",))
+"""Settings that may differ between a finished stage and the requested one."""
 
 
 @dataclass(frozen=True)
 class PlannedStage:
-    """A stage.
+    """A stage: the first phase, a try of a branch, or a test. ``branch`` is its label, or "base".
 
-    Attributes:
-        kind: the first phase, a try of the second, or a test.
-        seed: of the run it belongs to.
-        branch: the label, or "base".
-        tried: which of the learning rates; None where that is decided with the first seed, and for a base or a test.
+    ``tried`` is the index of the learning rate, None if the first seed decides it, and for a base or a test.
     """
 
     kind: Literal["base", "try", "test"]
@@ -47,19 +43,19 @@ class PlannedStage:
 
 @dataclass(frozen=True)
 class Protocol:
-    """The settings, and the directory that the stages are below."""
+    """The settings, and the directory of all stages."""
 
     config: ReproduceConfig
     output: Path
 
     @cached_property
     def branches(self) -> dict[str, Branch]:
-        """By label."""
-        return {branch.label: branch for branch in self.config.branches()}
+        """The branches by label."""
+        return self.config.read_branches()
 
     @cached_property
     def stages(self) -> list[PlannedStage]:
-        """All, in the order in which they are started where they can be: seed by seed."""
+        """All stages, seed by seed; ready ones start in this order."""
         return [stage for seed in self.config.run_seeds() for stage in self._of_seed(seed)]
 
     def _of_seed(self, seed: int) -> Iterator[PlannedStage]:
@@ -70,16 +66,13 @@ class Protocol:
             yield PlannedStage("test", seed, label)
 
     def tries(self, seed: int, label: str) -> list[PlannedStage]:
-        """Those of a branch."""
-        if self._chosen_before(seed):
+        """The tries of a branch."""
+        if self.config.tuning.choose_with == "first" and seed != self.config.seed:
             return [PlannedStage("try", seed, label)]
         return [PlannedStage("try", seed, label, tried) for tried in range(len(self.config.tuning.factors))]
 
-    def _chosen_before(self, seed: int) -> bool:
-        return self.config.tuning.choose_with == "first" and seed != self.config.seed
-
     def needs(self, stage: PlannedStage) -> frozenset[PlannedStage]:
-        """What must be done before."""
+        """The stages that must be done before."""
         return self._all_needs[stage]
 
     @cached_property
@@ -98,20 +91,19 @@ class Protocol:
         return [base, *decided]
 
     def rate(self, stage: PlannedStage) -> float:
-        """The learning rate of a try; where the first seed decides, its tries must be done."""
-        rates = self.config.rates(self.branches[stage.branch])
-        if stage.tried is not None:
-            return rates[stage.tried]
-        best = self.best_try(self.config.seed, stage.branch)
-        assert best.tried is not None
-        return rates[best.tried]
+        """The learning rate of a try; if the first seed decides it, the tries of that seed must be done."""
+        tried = stage.tried
+        if tried is None:
+            tried = self.best_try(self.config.seed, stage.branch).tried
+            assert tried is not None
+        return self.config.rates(self.branches[stage.branch])[tried]
 
     def best_try(self, seed: int, label: str) -> PlannedStage:
-        """The try with the highest validation BLEU, the first of equals; all must be done."""
+        """The first try with the highest validation BLEU; all must be done."""
         return max(self.tries(seed, label), key=lambda stage: read_summary(self.directory(stage))["best_bleu"])
 
     def directory(self, stage: PlannedStage) -> Path:
-        """Of the run that the stage trains or tests; what it needs must be done."""
+        """The run that the stage trains or tests; the stages that it needs must be done."""
         folder = self.output / f"seed-{stage.seed}"
         if stage.branch == BASE:
             return folder / BASE
@@ -120,28 +112,19 @@ class Protocol:
         return folder / f"{stage.branch}-lr{rate_name(self.rate(stage))}"
 
     def name(self, stage: PlannedStage) -> str:
-        """What the stage is called; what it needs must be done."""
+        """The name of the stage; the stages that it needs must be done."""
         name = str(self.directory(stage).relative_to(self.output))
         return f"{name} on test" if stage.kind == "test" else name
 
     def log(self, stage: PlannedStage) -> Path:
-        """What the stage prints, its failures too."""
+        """The log file of the stage."""
         name = self.name(stage).replace(" on test", ".test").replace("/", ".")
         return self.output / LOGS / f"{name}.txt"
 
     def settings(self, stage: PlannedStage) -> TrainConfig:
-        """Of a base or a try."""
+        """The training settings of a base or a try."""
         config = self.config
-        common = {
-            "seed": stage.seed,
-            "device": config.device,
-            "threads": config.threads,
-            "checkpoint_every": config.checkpoint_every,
-            "data": asdict(config.data),
-            "model": asdict(config.model),
-            "optimizer": asdict(config.base),
-            "evaluation": asdict(config.evaluation),
-        }
+        common = config.training() | {"seed": stage.seed}
         if stage.kind == "base":
             return build(TrainConfig, common)
         tuning = asdict(config.tuning)
@@ -152,76 +135,70 @@ class Protocol:
         return build(TrainConfig, values)
 
     def is_done(self, stage: PlannedStage) -> bool:
-        """Whether nothing is left to do; what it needs must be done. Another run in its place is an error.
+        """Whether the stage is done; the stages that it needs must be done. Other settings than before are an error.
 
-        A base that nothing was tuned from yet goes on where more epochs are asked for.
+        A base without tries continues if more epochs are requested.
         """
         directory = self.directory(stage)
         if stage.kind == "test":
-            return all(evaluation(directory, beam).exists() for beam in (1, self.config.beam))
+            return all(evaluation_file(directory, "test", beam, "json").exists() for beam in (1, self.config.beam))
         about = read_about(directory) if directory.is_dir() else None
-        if about is None:
-            return False
-        if not (directory / CONFIG).exists():  # killed before it was written
+        if about is None or not (directory / CONFIG).exists():  # killed before it was written
             return False
         saved, wanted = build(TrainConfig, read_toml(directory / CONFIG)), self.settings(stage)
-        goes_on = stage.kind == "base" and wanted.optimizer.epochs > saved.optimizer.epochs and _is_alone(directory)
-        _check_same(saved, wanted, directory, (*INDIFFERENT, EPOCHS) if goes_on else INDIFFERENT)
-        return not goes_on and about["status"] == "finished" and (directory / SUMMARY).exists()
+        more = wanted.optimizer.epochs > saved.optimizer.epochs
+        continues = stage.kind == "base" and more and _has_no_tries(directory)
+        for path, before, now in differences(saved, wanted):
+            if path not in ((*MAY_DIFFER, EPOCHS) if continues else MAY_DIFFER):
+                raise FailureError(
+                    f"{directory} was made with {'.'.join(path)} = {before!r}, and {now!r} is requested now; choose "
+                    "another directory with --output, or start from scratch with --overwrite"
+                )
+        return not continues and about["status"] == "finished" and (directory / SUMMARY).exists()
 
     def request(self, stage: PlannedStage) -> dict[str, Any]:
-        """What a worker is told, as JSON holds it."""
+        """The request to a worker, for JSON."""
         directory = self.directory(stage)
         told: dict[str, Any] = {"kind": stage.kind, "directory": str(directory), "log": str(self.log(stage))}
         if stage.kind == "test":
-            return told | {"beams": [1, self.config.beam]}
+            return told | {"beams": [1, self.config.beam], "device": self.config.device}
         initial = None if stage.kind == "base" else str(directory.parent / BASE)
         return told | {"settings": asdict(self.settings(stage)), "initial": initial}
 
 
-def _is_alone(base: Path) -> bool:
-    """Whether no run beside it starts from its weights."""
+def _has_no_tries(base: Path) -> bool:
+    """Whether no run starts from the weights of this base."""
     return all(run.parent == base for run in base.parent.glob(f"*/{ABOUT}"))
 
 
-def _check_same(
-    saved: TrainConfig, wanted: TrainConfig, directory: Path, indifferent: Sequence[tuple[str, ...]]
-) -> None:
-    for path, before, now in differences(saved, wanted):
-        if path not in indifferent:
-            raise FailureError(
-                f"{directory} was made with {'.'.join(path)} = {before!r}, and {now!r} is asked for now; choose "
-                "another directory with --output, or begin again with --overwrite"
-            )
-
-
-def evaluation(directory: Path, beam: int, kind: str = "json") -> Path:
-    """The file of scores ("json") or translations ("txt") of the test set."""
-    return directory / "evaluations" / f"test.{'greedy' if beam == 1 else f'beam{beam}'}.{kind}"
+def read_scores(directory: Path, beam: int) -> dict[str, Any]:
+    """The scores of the test set."""
+    return _read_table(evaluation_file(directory, "test", beam, "json"))
 
 
 def read_summary(directory: Path) -> dict[str, Any]:
-    """What a training run came to."""
-    return read_json(directory / SUMMARY)
+    """The results of a training run."""
+    return _read_table(directory / SUMMARY)
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """What a stage saved."""
+def _read_table(path: Path) -> dict[str, Any]:
     try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise FailureError(f"{path} cannot be read: {error}") from None
+        content = read_json(path)
+    except FileNotFoundError:
+        raise FailureError(f"{path} is missing") from None
+    if not isinstance(content, dict) or not content.keys() & {"bleu", "best_bleu"}:
+        raise FailureError(f"{path} cannot be read: it holds no scores")
     return content
 
 
 def count_kinds(stages: Sequence[PlannedStage]) -> str:
-    """How many there are of each kind, in words."""
+    """The number of stages of each kind, as text."""
     names = {"base": "base runs", "try": "tuning runs", "test": "tests"}
     return ", ".join(f"{words} {sum(stage.kind == kind for stage in stages)}" for kind, words in names.items())
 
 
 def rate_name(rate: float) -> str:
-    """A learning rate as short as it can be said.
+    """A learning rate as short text.
 
     Example:
         >>> rate_name(1e-4), rate_name(0.00025), rate_name(3.0)

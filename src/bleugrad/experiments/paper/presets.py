@@ -1,13 +1,15 @@
-"""Presets of the protocol: a corpus with the settings that go with it, under a name."""
+"""Presets of the protocol: named corpora with their settings."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from bleugrad.configuration.loading import build, load, merged, read_toml
+from bleugrad.configuration.loading import layered, merged, read_toml
 from bleugrad.data.locations import roots
 from bleugrad.errors import FailureError, UsageError
+from bleugrad.experiments.paper.branches import select
 from bleugrad.experiments.paper.config import ReproduceConfig
 from bleugrad.training.presets import PRESETS as TRAINING
 
@@ -18,6 +20,8 @@ def _from_training(name: str, **more: Any) -> Settings:
     values = TRAINING[name]
     return merged({"data": values["data"], "model": values.get("model", {}), "base": values["optimizer"]}, more)
 
+
+PAPER = select(("ce", "reinforce", "bound", "exact"), {})
 
 PRESETS: Mapping[str, Settings] = MappingProxyType(
     {
@@ -42,12 +46,8 @@ PRESETS: Mapping[str, Settings] = MappingProxyType(
         },
         "tiny": _from_training("tiny", seeds=8, base={"epochs": 20}),
         "multi30k": _from_training("multi30k"),
-        "tatoeba": {
-            "seeds": 2,
-            "objectives": ("ce", "reinforce", "bound", "exact"),
-            "data": {"corpus": "tatoeba", "min_count": 3},
-        },
-        "iwslt14": _from_training("iwslt14", objectives=("ce", "reinforce", "bound", "exact")),
+        "tatoeba": {"seeds": 2, "branches": PAPER, "data": {"corpus": "tatoeba", "min_count": 3}},
+        "iwslt14": _from_training("iwslt14", branches=PAPER),
         "e2e_nlg": {
             "model": {"initial_range": 0.2},
             "data": {"corpus": "files", "source_language": "src", "target_language": "trg", "min_count": 2},
@@ -57,32 +57,45 @@ PRESETS: Mapping[str, Settings] = MappingProxyType(
 
 
 def preset(name: str) -> Settings:
-    """The settings under a name."""
+    """The settings of a preset."""
     if name not in PRESETS:
         raise UsageError(f"preset is {name!r}; expected one of {', '.join(PRESETS)}")
     return _e2e_nlg() if name == "e2e_nlg" else PRESETS[name]
 
 
-def configured(before: Settings, file: Path | None, options: Settings) -> ReproduceConfig:
-    """Settings of a preset, then those of a file, then those of the command line."""
-    values = dict(before)
-    if file is not None:
-        load(ReproduceConfig, file)  # a mistake in the file is said with its name
-        values = merged(values, read_toml(file))
-    return build(ReproduceConfig, merged(values, options))
+def configured(
+    before: Settings, file: Path | None, options: Settings, names: Sequence[str] | None = None
+) -> ReproduceConfig:
+    """Settings of a preset, then those of a file, then those of the command line.
+
+    Branches in the file replace those of the preset. ``names`` selects from them and from the built-in branches.
+    """
+    in_file = read_toml(file) if file is not None else {}
+    if "objectives" in in_file:
+        raise UsageError(
+            f"{file}: 'objectives' is no longer read; expected [branches.NAME] tables, see docs/reproduce.md"
+        )
+    if "branches" in in_file:
+        before = {name: value for name, value in before.items() if name != "branches"}
+    config = layered(ReproduceConfig, before, file, options)
+    return config if names is None else replace(config, branches=select(names, config.branches))
 
 
 def _e2e_nlg() -> Settings:
-    """Descriptions of restaurants: cross-entropy and a branch learn from pairs, others from all references at once.
+    """Descriptions of restaurants: two branches learn from pairs, the others from all references at once.
 
-    An input has eight references or so, and there are as many inputs fewer: smaller batches give enough steps.
+    An input has about eight references, so there are fewer inputs than pairs; smaller batches give enough steps.
     """
     places = [root / "e2e_nlg" for root in roots()]
     found = next((place for place in places if place.is_dir()), None)
     if found is None:
         raise FailureError(f"the corpus e2e_nlg is in none of {', '.join(map(str, places))}; set BLEUGRAD_DATA")
-    several = f"data.train_source={found}/train.multi.src.gz,data.train_target={found}/train.refs.trg.gz"
-    several += ",data.batch_size=32"
-    random = f"length=exact,length=random,end_positions=3,{several}"
-    objectives = ("ce", "exact-pairs=exact", f"exact=exact,{several}", random)
-    return merged(PRESETS["e2e_nlg"], {"data": {"directory": str(found)}, "objectives": objectives})
+    files = {"train_source": f"{found}/train.multi.src.gz", "train_target": f"{found}/train.refs.trg.gz"}
+    several = {**files, "batch_size": 32}
+    branches = {
+        "ce": {},
+        "exact-pairs": {"objective": {"name": "exact"}},
+        "exact": {"data": several},
+        "length": {"objective": {"name": "exact", "length": "random", "end_positions": 3}, "data": several},
+    }
+    return merged(PRESETS["e2e_nlg"], {"data": {"directory": str(found)}, "branches": branches})

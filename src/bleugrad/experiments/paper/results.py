@@ -1,7 +1,6 @@
-"""What the stages saved, gathered into one summary: all that tables, figures and page are made of."""
+"""The summary of all stages, the only source of tables, figures and page."""
 
 import random
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import combinations
@@ -9,8 +8,10 @@ from pathlib import Path
 from statistics import mean, median, stdev
 from typing import Any
 
+import numpy as np
+
 from bleugrad.data.corpus import Split
-from bleugrad.experiments.paper.plan import BASE, PlannedStage, Protocol, evaluation, read_json, read_summary
+from bleugrad.experiments.paper.plan import BASE, PlannedStage, Protocol, read_scores, read_summary
 from bleugrad.experiments.paper.statistics import (
     LEVEL,
     Bootstrap,
@@ -21,21 +22,20 @@ from bleugrad.experiments.paper.statistics import (
     paired_t,
     sentence_statistics,
 )
-from bleugrad.runs.directory import LOG
+from bleugrad.runs.directory import TIMINGS, evaluation_file
+from bleugrad.runs.records import read_records
 
 SETTLED = 0.002
-"""A base that was not stopped early has converged if its last epochs brought less BLEU than this, in 0..1."""
+"""A base without early stopping has converged if its last epochs gain less BLEU than this, in 0..1."""
 LAST_EPOCHS = 3
-
-_SPEED = re.compile(r"^epoch (\d+): .*?([\d.]+) steps/s", re.MULTILINE)
 
 
 def summarise(protocol: Protocol, seeds: Sequence[int], test: Split) -> dict[str, Any]:
-    """The results of the seeds given, all of whose stages are done."""
+    """The results of seeds whose stages are all done."""
     config = protocol.config
     systems = {BASE: "base", **{label: branch.title for label, branch in protocol.branches.items()}}
-    runs = {label: [_run_of(protocol, seed, label) for seed in seeds] for label in systems}
     searches = {"greedy": 1, f"beam {config.beam}": config.beam}
+    runs = {label: [_run_of(protocol, seed, label, searches) for seed in seeds] for label in systems}
     scores = next(iter(runs[BASE][0]["test"].values()))
     return {
         "corpus": config.data.corpus,
@@ -48,47 +48,42 @@ def summarise(protocol: Protocol, seeds: Sequence[int], test: Split) -> dict[str
         "bleu_signature": scores["bleu_signature"],
         "chrf_signature": scores["chrf_signature"],
         "runs": runs,
-        "scores": {name: _compare(protocol, seeds, systems, beam, test, runs, name) for name, beam in searches.items()},
+        "scores": {name: _compare(protocol, runs, name, beam, test) for name, beam in searches.items()},
         "examples": choose_examples(protocol, seeds[0], list(systems), test),
     }
 
 
-def _run_of(protocol: Protocol, seed: int, label: str) -> dict[str, Any]:
-    """A base, or the chosen try of a branch, with its scores and those of the tries it was chosen from."""
-    is_base = label == BASE
-    stage = PlannedStage("base", seed, BASE) if is_base else protocol.best_try(seed, label)
+def _run_of(protocol: Protocol, seed: int, label: str, searches: Mapping[str, int]) -> dict[str, Any]:
+    """A base, or the chosen try of a branch, with its scores and the scores of all tries."""
+    stage = PlannedStage("base", seed, BASE) if label == BASE else protocol.best_try(seed, label)
     directory = protocol.directory(stage)
     found = read_summary(directory)
-    beams = {"greedy": 1, f"beam {protocol.config.beam}": protocol.config.beam}
     run = {
         "seed": seed,
         "directory": str(directory.relative_to(protocol.output)),
-        "best_bleu": found["best_bleu"],
-        "best_epoch": found["best_epoch"],
-        "epochs": found["epochs"],
-        "history": [{"epoch": point["epoch"], "bleu": point["bleu"]} for point in found["history"]],
-        "test": {name: read_json(evaluation(directory, beam)) for name, beam in beams.items()},
+        **_pick(found, "best_bleu", "best_epoch", "epochs"),
+        "history": [_pick(point, "epoch", "bleu") for point in found["history"]],
+        "test": {name: read_scores(directory, beam) for name, beam in searches.items()},
     }
-    if is_base:
+    if stage.kind == "base":
         stopped = found["epochs"] < protocol.config.base.epochs
         history = [point["bleu"] for point in found["history"]]
         return run | {"converged": stopped or settled(history), "seconds_per_epoch": epoch_seconds(protocol, [stage])}
     tries = protocol.tries(seed, label)
-    return run | {
-        "learning_rate": protocol.rate(stage),
-        "tries": [
-            {"learning_rate": protocol.rate(one), **_pick(read_summary(protocol.directory(one)))} for one in tries
-        ],
-        "seconds_per_epoch": epoch_seconds(protocol, tries),
-    }
+    tried = []
+    for one in tries:
+        best = _pick(read_summary(protocol.directory(one)), "best_bleu", "best_epoch")
+        tried.append({"learning_rate": protocol.rate(one), **best})
+    seconds = epoch_seconds(protocol, tries)
+    return run | {"learning_rate": protocol.rate(stage), "tries": tried, "seconds_per_epoch": seconds}
 
 
-def _pick(summary: Mapping[str, Any]) -> dict[str, Any]:
-    return {"best_bleu": summary["best_bleu"], "best_epoch": summary["best_epoch"]}
+def _pick(values: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: values[name] for name in names}
 
 
 def settled(history: Sequence[float]) -> bool:
-    """Whether the last epochs brought next to nothing over those before.
+    """Whether the last epochs gain almost nothing.
 
     Example:
         >>> settled([0.1, 0.2, 0.3, 0.4]), settled([0.3, 0.301, 0.3, 0.299])
@@ -99,43 +94,34 @@ def settled(history: Sequence[float]) -> bool:
 
 
 def epoch_seconds(protocol: Protocol, stages: Sequence[PlannedStage]) -> float | None:
-    """Seconds of training in an epoch, validation left out: the median over epochs, as the runs' logs tell."""
+    """Seconds of training per epoch, without validation: the median over epochs; None without saved timings.
+
+    An epoch that was interrupted counts by the time per step of the part after the last resume.
+    """
     found = []
     for stage in stages:
         directory = protocol.directory(stage)
         steps = {point["epoch"]: point["step"] for point in read_summary(directory)["history"]}
-        log = (directory / LOG).read_text(encoding="utf-8")
-        for epoch, speed in ((int(epoch), float(speed)) for epoch, speed in _SPEED.findall(log)):
-            if epoch in steps and speed > 0:
-                found.append((steps[epoch] - steps.get(epoch - 1, 0)) / speed)
+        timings = read_records(directory / TIMINGS) if (directory / TIMINGS).exists() else []
+        per_step = {timing["epoch"]: timing["seconds"] / timing["steps"] for timing in timings}
+        found += [per_step[epoch] * (steps[epoch] - steps.get(epoch - 1, 0)) for epoch in per_step if epoch in steps]
     return median(found) if found else None
 
 
 def _compare(
-    protocol: Protocol,
-    seeds: Sequence[int],
-    systems: Mapping[str, str],
-    beam: int,
-    test: Split,
-    runs: Mapping[str, Sequence[Mapping[str, Any]]],
-    search: str,
+    protocol: Protocol, runs: Mapping[str, Sequence[Mapping[str, Any]]], search: str, beam: int, test: Split
 ) -> dict[str, Any]:
-    """Means, intervals, and the tests of every pair, for one kind of search."""
+    """Means, intervals and pairwise tests for one kind of search."""
     config = protocol.config
     bootstrap = Bootstrap(len(test), config.resamples)
-    statistics = {
-        label: [
-            sentence_statistics(
-                read_lines(evaluation(protocol.output / run["directory"], beam, "txt")),
-                test.references,
-                config.evaluation.tokenize,
-            )
-            for run in runs[label]
-        ]
-        for label in systems
-    }
+
+    def statistics_of(run: Mapping[str, Any]) -> Statistics:
+        lines = read_lines(evaluation_file(protocol.output / run["directory"], "test", beam, "txt"))
+        return sentence_statistics(lines, test.references, config.evaluation.tokenize)
+
+    statistics = {label: [statistics_of(run) for run in of_label] for label, of_label in runs.items()}
     resampled = {label: bootstrap.scores(found) for label, found in statistics.items()}
-    bleu = {label: [run["test"][search]["bleu"] for run in runs[label]] for label in systems}
+    bleu = {label: [run["test"][search]["bleu"] for run in of_label] for label, of_label in runs.items()}
     table = {
         label: {
             "mean": mean(values),
@@ -144,28 +130,25 @@ def _compare(
         }
         for label, values in bleu.items()
     }
+    observed = {label: mean(corpus_bleu(run.sum(axis=0)) for run in found) for label, found in statistics.items()}
     pairs = [
         {
             "one": one,
             "other": other,
             **asdict(paired_t(bleu[one], bleu[other])),
-            "bootstrap_p": bootstrap_p(
-                mean(map(_bleu, statistics[one])) - mean(map(_bleu, statistics[other])),
-                resampled[one],
-                resampled[other],
-            ),
-            "equal": all(map(_same, statistics[one], statistics[other])),
+            "bootstrap_p": bootstrap_p(observed[one] - observed[other], resampled[one], resampled[other]),
+            "equal": all(map(np.array_equal, statistics[one], statistics[other])),
         }
-        for other, one in combinations(systems, 2)
+        for other, one in combinations(runs, 2)
     ]
-    best = supported_best([label for label in systems if label != BASE], table, pairs)
+    best = supported_best([label for label in runs if label != BASE], table, pairs)
     return {"systems": table, "pairs": pairs, "best": best}
 
 
 def supported_best(
     labels: Sequence[str], table: Mapping[str, Mapping[str, Any]], pairs: Sequence[Mapping[str, Any]]
 ) -> str | None:
-    """The best objective, if the paired test says so against cross-entropy and against the second best; else None."""
+    """The best objective if the paired test separates it from cross-entropy and the second best, else None."""
     if len(labels) < 2:
         return None
     first, second = sorted(labels, key=lambda label: -table[label]["mean"])[:2]
@@ -175,11 +158,9 @@ def supported_best(
 
 
 def choose_examples(protocol: Protocol, seed: int, labels: Sequence[str], test: Split) -> list[dict[str, Any]]:
-    """Test sentences at random from those that the systems translate differently, with greedy search."""
-    lines = {}
-    for label in labels:
-        stage = PlannedStage("test", seed, label)
-        lines[label] = read_lines(evaluation(protocol.directory(stage), 1, "txt"))
+    """Random test sentences that the systems translate differently with greedy search."""
+    folders = {label: protocol.directory(PlannedStage("test", seed, label)) for label in labels}
+    lines = {label: read_lines(evaluation_file(folder, "test", 1, "txt")) for label, folder in folders.items()}
     different = [index for index in range(len(test)) if len({found[index] for found in lines.values()}) > 1]
     number = min(protocol.config.examples, len(different))
     return [
@@ -194,13 +175,5 @@ def choose_examples(protocol: Protocol, seed: int, labels: Sequence[str], test: 
 
 
 def read_lines(path: Path) -> list[str]:
-    """A file of translations; other line separators than the newline are part of a line."""
+    """The lines of a file; only the newline separates them."""
     return path.read_text(encoding="utf-8").split("\n")[:-1]
-
-
-def _bleu(statistics: Statistics) -> float:
-    return corpus_bleu(statistics.sum(axis=0))
-
-
-def _same(one: Statistics, other: Statistics) -> bool:
-    return bool((one == other).all())

@@ -1,7 +1,7 @@
-"""What can be said of differences: paired tests over seeds, and resampling of the test set.
+"""Significance of differences: a paired t-test over seeds, and a bootstrap of the test set.
 
-Two sources of chance are kept apart. Seeds: the paired t-test asks whether another seed would show the difference on
-this test set. Sentences: the bootstrap asks whether another test set would, with these models.
+The t-test asks whether other seeds would show the difference on this test set, the bootstrap whether another test set
+would show it with these models.
 """
 
 import math
@@ -20,13 +20,9 @@ LEVEL = 0.05
 
 @dataclass(frozen=True)
 class PairedT:
-    """A paired t-test over seeds.
+    """A paired t-test over seeds: the mean difference, the two-sided p, and the smallest significant difference.
 
-    Attributes:
-        difference: mean of the differences.
-        p: two-sided; None where there are fewer than two seeds.
-        smallest: the least difference in the mean that this test would have called significant, given the spread of
-            the differences; None with fewer than two seeds.
+    With fewer than two seeds, the last two are None.
     """
 
     difference: float
@@ -48,13 +44,13 @@ def paired_t(one: Sequence[float], other: Sequence[float]) -> PairedT:
         return PairedT(mean, None, None)
     deviation = math.sqrt(sum((value - mean) ** 2 for value in differences) / (number - 1))
     error = deviation / math.sqrt(number)
-    if deviation <= 1e-12 * max(map(abs, (*one, *other, 1e-300))):  # the same difference each time, but for rounding
+    if deviation <= 1e-12 * max(map(abs, (*one, *other, 1e-300))):  # equal differences, except for rounding
         return PairedT(mean, 1.0 if abs(mean) <= 1e-12 else 0.0, 0.0)
     return PairedT(mean, student_p(mean / error, number - 1), student_critical(number - 1) * error)
 
 
 def student_p(t: float, freedom: int) -> float:
-    """Two-sided probability of a value as far from 0 as t, by the finite series for whole degrees of freedom.
+    """Two-sided p of a t value, by the finite series for whole degrees of freedom.
 
     Example:
         >>> round(student_p(12.706, 1), 4), round(student_p(4.303, 2), 4), round(student_p(2.365, 7), 4)
@@ -65,8 +61,7 @@ def student_p(t: float, freedom: int) -> float:
     angle = math.atan2(abs(t), math.sqrt(freedom))
     cosine, sine = math.cos(angle), math.sin(angle)
     term, total = 1.0, 0.0
-    first = 2 if freedom % 2 else 1
-    for index in range(first, freedom, 2):
+    for index in range(2 if freedom % 2 else 1, freedom, 2):
         total += term
         term *= cosine**2 * index / (index + 1)
     inside = 2 / math.pi * (angle + sine * cosine * total) if freedom % 2 else sine * total
@@ -85,7 +80,7 @@ def student_critical(freedom: int, level: float = LEVEL) -> float:
 def sentence_statistics(
     hypotheses: Sequence[str], references: Sequence[Sequence[str]], tokenize: str = "none"
 ) -> Statistics:
-    """What BLEU sums over sentences, by sacreBLEU."""
+    """The statistics of BLEU per sentence, by sacreBLEU."""
     from sacrebleu.metrics.bleu import BLEU
 
     metric = BLEU(tokenize=tokenize, effective_order=True, force=True)
@@ -102,45 +97,34 @@ def corpus_bleu(sums: Sequence[int] | NDArray[Any]) -> float:
 
     *ngrams, length, reference_length = (int(value) for value in sums)
     orders = len(ngrams) // 2
-    return (
-        BLEU.compute_bleu(
-            ngrams[:orders], ngrams[orders:], length, reference_length, smooth_method="exp", max_ngram_order=orders
-        ).score
-        / 100
+    score = BLEU.compute_bleu(
+        ngrams[:orders], ngrams[orders:], length, reference_length, smooth_method="exp", max_ngram_order=orders
     )
+    return score.score / 100
 
 
 class Bootstrap:
-    """Resampled test sets: the same ones for every system, so that differences are paired.
-
-    Args:
-        sentences: of the test set.
-        resamples: how many.
-        seed: of the choice.
-    """
+    """Resampled test sets, the same for every system, so that differences are paired."""
 
     def __init__(self, sentences: int, resamples: int, seed: int = 12345) -> None:
         generator = np.random.default_rng(seed)
         self.weights = generator.multinomial(sentences, [1 / sentences] * sentences, size=resamples)
 
     def scores(self, systems: Sequence[Statistics]) -> NDArray[np.float64]:
-        """The mean BLEU of a system's runs, one for each seed, on every resampled test set."""
+        """The BLEU of a system, mean over its runs, on every resampled test set."""
         runs = [[corpus_bleu(sums) for sums in self.weights @ statistics] for statistics in systems]
         found: NDArray[np.float64] = np.array(runs).mean(axis=0)
         return found
 
 
 def interval(scores: NDArray[np.float64], level: float = LEVEL) -> tuple[float, float]:
-    """The middle of the resampled scores, without ``level`` of them."""
+    """The central interval of resampled scores, without a share of ``level``."""
     low, high = np.quantile(scores, [level / 2, 1 - level / 2])
     return float(low), float(high)
 
 
 def bootstrap_p(observed: float, one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
-    """Two-sided probability of a difference as large as the observed one if there were none.
-
-    The resampled differences, moved to a mean of 0, stand for what chance does. Equal systems have p = 1.
-    """
+    """Two-sided p of the observed difference, by resampled differences shifted to a mean of 0; 1 for equal systems."""
     differences = one - other
     if observed == 0 and not differences.any():
         return 1.0

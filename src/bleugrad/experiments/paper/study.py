@@ -1,22 +1,21 @@
-"""The protocol from settings to a filled directory: data first, then the stages, then what they come to."""
+"""The protocol from settings to a filled directory: data, stages, summary."""
 
-import json
 import shutil
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 from bleugrad.configuration.writing import to_toml
 from bleugrad.data.corpus import Split
 from bleugrad.data.preparation import prepare
 from bleugrad.errors import FailureError
-from bleugrad.experiments.paper.carrying_out import Carrying, find_done
 from bleugrad.experiments.paper.config import ReproduceConfig
-from bleugrad.experiments.paper.lock import locked
 from bleugrad.experiments.paper.plan import LOGS, PlannedStage, Protocol
 from bleugrad.experiments.paper.results import summarise
-from bleugrad.experiments.paper.screen import Screen
-from bleugrad.runs.directory import ABOUT, METRICS, Run, continue_run, read_about, start_run
-from bleugrad.runs.files import write_text
+from bleugrad.experiments.paper.scheduling.scheduler import Scheduler, find_done
+from bleugrad.experiments.paper.scheduling.screen import Screen
+from bleugrad.runs.directory import Run, continue_run, read_about, start_run
+from bleugrad.runs.lock import locked
 
 STUDY = "reproduce"
 
@@ -24,26 +23,20 @@ STUDY = "reproduce"
 def reproduce(
     config: ReproduceConfig, output: Path, *, jobs: int, command: str, overwrite: bool, show: Callable[[Run], None]
 ) -> None:
-    """Carry out the protocol, or what is left of it.
+    """Run the protocol, or resume it, with ``jobs`` parallel stages; ``command`` repeats it.
 
-    Args:
-        config: all settings.
-        output: the directory.
-        jobs: stages at a time.
-        command: the line that repeats it.
-        overwrite: begin again.
-        show: called when the summary was written: after each seed, and at the end.
+    ``show`` is called when the summary was written: after each seed, and at the end.
     """
     protocol = Protocol(config, output)
     with locked(output):
         test = _test_split(config)
-        done = set() if overwrite else find_done(protocol)  # before anything is written: settings may not fit
+        done = set() if overwrite else find_done(protocol)  # before anything is written, because it may raise
         with _open_run(protocol, command, overwrite) as run:
-            _carry_out(protocol, done, jobs, run, test, show)
+            _run_stages(protocol, done, jobs, run, test, show)
 
 
 def _open_run(protocol: Protocol, command: str, overwrite: bool) -> Run:
-    """Start the run, or go on with the one that is there; to overwrite, every stage is removed first."""
+    """Start or resume the run; to overwrite it, every stage is removed first."""
     path, config, seed = protocol.output, to_toml(protocol.config), protocol.config.seed
     about = read_about(path)
     if about is not None and about["study"] != STUDY:
@@ -52,13 +45,10 @@ def _open_run(protocol: Protocol, command: str, overwrite: bool) -> Run:
         remove_stages(path)
     if about is None or overwrite:
         return start_run(path, study=STUDY, config=config, seed=seed, command=command, overwrite=overwrite)
-    run = continue_run(path, config=config, records_end=_whole_records(path / METRICS))
-    run.about |= {"command": command, "seed": seed}
-    write_text(path / ABOUT, json.dumps(run.about, indent=2) + "\n")
-    return run
+    return continue_run(path, config=config, command=command, seed=seed)
 
 
-def _carry_out(
+def _run_stages(
     protocol: Protocol, done: set[PlannedStage], jobs: int, run: Run, test: Split, show: Callable[[Run], None]
 ) -> None:
     seeds = protocol.config.run_seeds()
@@ -69,40 +59,40 @@ def _carry_out(
             run.summarise(summarise(protocol, complete, test))
 
     def after(stage: PlannedStage) -> None:
-        if _is_complete(protocol, carrying.done, stage.seed):
-            summarise_complete(carrying.done)
-            if carrying.waiting or carrying.running:
+        if _is_complete(protocol, scheduler.done, stage.seed):
+            summarise_complete(scheduler.done)
+            if scheduler.waiting or scheduler.running:
                 show(run)
 
     summarise_complete(done)
     with Screen() as screen:
-        carrying = Carrying(protocol, done, jobs, run, screen, after)
-        carrying.carry_out()
+        scheduler = Scheduler(protocol, done, jobs, run, screen, after)
+        scheduler.execute()
     show(run)
 
 
 def remove_stages(path: Path) -> None:
     """Remove the training runs of a protocol's directory, and nothing else."""
-    for folder in path.glob("seed-*/*"):
-        about = read_about(folder) if folder.is_dir() else None
-        if about is not None and about["study"] in ("train", "tune"):
+    abouts = {folder: read_about(folder) for folder in path.glob("seed-*/*") if folder.is_dir()}
+    runs = [folder for folder, about in abouts.items() if about is not None and about["study"] in ("train", "tune")]
+    with ExitStack() as locks:
+        for folder in runs:  # lock all before removing the first
+            locks.enter_context(locked(folder))
+        for folder in runs:
             shutil.rmtree(folder)
     for log in path.glob(f"{LOGS}/seed-*.txt"):
         log.unlink()
 
 
 def _test_split(config: ReproduceConfig) -> Split:
-    """The test set; preparing the corpus here first has it downloaded once, and not by every worker."""
+    """The test set. Preparing the corpus here downloads it once, before the workers start."""
     test = prepare(config.data).test
     if len(test) == 0:
-        raise FailureError(f"the corpus {config.data.corpus!r} has no test text; without it nothing can be compared")
+        raise FailureError(
+            f"the corpus {config.data.corpus!r} has no test text, which is needed to compare the branches"
+        )
     return test
 
 
 def _is_complete(protocol: Protocol, done: set[PlannedStage], seed: int) -> bool:
     return all(stage in done for stage in protocol.stages if stage.seed == seed)
-
-
-def _whole_records(path: Path) -> int:
-    """Size of the records without a last line that was cut off."""
-    return path.read_bytes().rfind(b"\n") + 1 if path.exists() else 0

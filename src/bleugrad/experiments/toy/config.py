@@ -11,14 +11,14 @@ MOST_SEQUENCES = 1_000_000
 
 @dataclass(frozen=True)
 class RepeatsConfig(Stage):
-    """Small cases whose truth is known by enumerating every token sequence."""
+    """Small cases whose truth comes from enumerating every token sequence."""
 
-    cases: int = option(200, "cases of each kind, distinct and repeated words; 0 leaves the study out", minimum=0)
-    vocabulary: int = option(5, "words to choose from, at least as many as the length", minimum=2)
+    cases: int = option(200, "cases per kind (distinct and repeated words); 0: no such study", minimum=0)
+    vocabulary: int = option(5, "size of the vocabulary, at least the length", minimum=2)
     length: int = option(5, "positions of hypothesis and reference", minimum=2)
-    max_order: int = option(2, "highest n-gram order", minimum=1)
+    max_order: int = option(2, "highest n-gram order", minimum=1, maximum=100)
     smoothing: float = option(
-        1.0, "added to matches and totals of every order; 1 is the paper's for training", minimum=0
+        1.0, "added to matches and totals of every order; 1 as in the paper's training", minimum=0
     )
 
     def __post_init__(self) -> None:
@@ -38,18 +38,18 @@ class RepeatsConfig(Stage):
 class ToyConfig(RunStage):
     """Learning curves of BLEU-N for each order N."""
 
-    orders: tuple[int, ...] = option((1, 2, 4), "draw BLEU-N for each of these N", minimum=1)
-    vocabulary: int = option(10000, "words to choose from", minimum=2)
+    orders: tuple[int, ...] = option((1, 2, 4), "orders N of BLEU-N", minimum=1, maximum=100)
+    vocabulary: int = option(10000, "size of the vocabulary", minimum=2)
     length: int = option(10, "positions of hypothesis and reference", minimum=1)
-    seeds: int = option(5, "runs of each order, with logits and reference of their own", minimum=1)
+    seeds: int = option(5, "runs per order, each with its own logits and reference", minimum=1)
     steps: int = option(250, "steps of gradient ascent", minimum=1)
-    method: Literal["bound", "exact"] = option("bound", "what is ascended: the paper's bound or the exact expectation")
+    method: Literal["bound", "exact"] = option("bound", "objective: the paper's bound or the exact expectation")
     optimizer: Literal["adam", "ascent"] = option("adam", "Adam, or plain gradient ascent")
     learning_rate: float = option(
-        0.05, "of the optimizer; plain ascent starts from gradients near 1e-5 and needs about 1000", above=0
+        0.05, "learning rate; plain ascent starts with gradients near 1e-5 and needs about 1000", above=0
     )
     smoothing: float = option(0.0, "added to matches and totals of every order", minimum=0)
-    samples: int = option(1000, "hypotheses drawn to measure E[BLEU]", minimum=2)
+    samples: int = option(1000, "sampled hypotheses to measure E[BLEU]", minimum=2)
     every: int = option(5, "steps between measurements", minimum=1)
     repeats: RepeatsConfig = stage(RepeatsConfig, "repeated words: small cases with the truth by enumeration")
 

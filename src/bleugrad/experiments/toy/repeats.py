@@ -1,4 +1,4 @@
-"""References with repeated words, small enough to know the truth: every token sequence is enumerated."""
+"""References with repeated words, small enough to enumerate every token sequence."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,29 +14,17 @@ MOST_PULL = 5.0  # logits of the reference's words rise by up to this: from an u
 
 @dataclass(frozen=True)
 class Case:
-    """One random case.
+    """One random case."""
 
-    Attributes:
-        repeated: whether the reference repeats a word.
-        true_matches: E[O_n] by enumeration, one for each order.
-        bound_matches: the paper's LB_n.
-        exact_matches: by the recursion.
-        true_bleu: E[BLEU-N] by enumeration.
-        bound_bleu: BLEU of the bounds.
-        exact_bleu: BLEU of the exact expectations.
-        lower: certified lower bound of E[BLEU-N].
-        upper: certified upper bound.
-    """
-
-    repeated: bool
-    true_matches: list[float]
-    bound_matches: list[float]
-    exact_matches: list[float]
-    true_bleu: float
-    bound_bleu: float
-    exact_bleu: float
-    lower: float
-    upper: float
+    repeated: bool  # whether the reference repeats a word
+    true_matches: list[float]  # E[O_n] by enumeration, one for each order
+    bound_matches: list[float]  # the paper's LB_n
+    exact_matches: list[float]  # by the recursion
+    true_bleu: float  # E[BLEU-N] by enumeration
+    bound_bleu: float  # BLEU of the bounds
+    exact_bleu: float  # BLEU of the exact expectations
+    lower: float  # certified lower bound of E[BLEU-N]
+    upper: float  # certified upper bound
 
 
 @dataclass(frozen=True)
@@ -63,13 +51,14 @@ def random_cases(config: RepeatsConfig, seed: int) -> Iterator[Case]:
 def evaluate_case(logits: Tensor, reference: Tensor, sequences: Tensor, max_order: int, smoothing: float) -> Case:
     """Both surrogates and the truth for logits (T, V), a reference (R,) and all sequences (V ** T, T)."""
     references = reference.expand(len(sequences), -1)
-    scores = bleugrad.bleu(sequences, references, max_order=max_order, smoothing=smoothing)
+    scores = bleugrad.bleu(sequences, references, max_order=max_order, smoothing=smoothing, level="sentence")
     probs = sequence_probabilities(logits, sequences)
     bound, exact = (
         bleugrad.expected_bleu(logits[None], reference[None], method=method, max_order=max_order, smoothing=smoothing)
         for method in ("bound", "exact")
     )
     assert exact.lower is not None
+    assert exact.upper is not None
     return Case(
         repeated=len(reference.unique()) < len(reference),
         true_matches=(probs @ scores.matches.double()).tolist(),

@@ -1,12 +1,11 @@
 """Both toy studies, from settings to a filled run."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from bleugrad.experiments.toy.config import ToyConfig
-from bleugrad.experiments.toy.correlation import pearson, spearman
-from bleugrad.experiments.toy.curves import Measurement, learning_curve
+from bleugrad.experiments.toy.curves import Measurement, learning_curve, pearson, spearman
 from bleugrad.experiments.toy.repeats import Case, random_cases, smallest_example
 from bleugrad.runs.directory import Run
 from bleugrad.runs.progress import Progress
@@ -15,7 +14,7 @@ SURROGATES = ("bound", "exact", "argmax_bleu")
 
 
 def run_study(config: ToyConfig, run: Run) -> None:
-    """Record every measurement, say what they come to, and save that."""
+    """Record every measurement; print and save the results."""
     curves = _follow_all(config, run)
     for order in config.orders:
         run.say(_curve_line([curve for curve in curves if curve["order"] == order]))
@@ -26,7 +25,7 @@ def run_study(config: ToyConfig, run: Run) -> None:
 
 
 def _follow_all(config: ToyConfig, run: Run) -> list[dict[str, Any]]:
-    """Every ascent: the measurements into the run, a summary of each back."""
+    """Run every ascent, record the measurements, and return the summaries."""
     summaries = []
     runs = [(order, seed) for order in config.orders for seed in range(config.seed, config.seed + config.seeds)]
     with Progress(len(runs) * config.steps, "learning curves") as progress:
@@ -53,28 +52,24 @@ def _curve_line(curves: Sequence[dict[str, Any]]) -> str:
 
 
 def _span(values: Sequence[float]) -> str:
-    """Least to greatest, as people read it."""
+    """Smallest to largest value, as text."""
     ends = dict.fromkeys(f"{end:.4f}" for end in (min(values), max(values))) if values else ["undefined"]
     return " to ".join(ends)
 
 
 def summarise_curve(curve: Sequence[Measurement]) -> dict[str, Any]:
-    """Correlation of each surrogate with sampled E[BLEU], its largest gap, and where the run ended."""
+    """Correlation of each surrogate with sampled E[BLEU], its largest gap, and the last measurement."""
     truth = [point.sampled for point in curve]
     summary: dict[str, Any] = {"final": asdict(curve[-1])}
     for name in SURROGATES:
         values = [getattr(point, name) for point in curve]
-        gaps = [value - true for value, true in zip(values, truth, strict=True)]
-        summary[name] = {
-            "pearson": pearson(values, truth),
-            "spearman": spearman(values, truth),
-            "largest_gap": max(gaps, key=abs),
-        }
+        gap = max((value - true for value, true in zip(values, truth, strict=True)), key=abs)
+        summary[name] = {"pearson": pearson(values, truth), "spearman": spearman(values, truth), "largest_gap": gap}
     return summary
 
 
 def _compare_repeats(config: ToyConfig, run: Run) -> dict[str, Any] | None:
-    """The cases into the run, their summary back; None where the study is left out."""
+    """Record the cases and return their summary; None if the study is off."""
     if config.repeats.cases == 0:
         return None
     for point in smallest_example():
@@ -85,10 +80,8 @@ def _compare_repeats(config: ToyConfig, run: Run) -> dict[str, Any] | None:
             cases.append(case)
             run.record(kind="case", **asdict(case))
             progress.advance()
-    return {
-        "distinct": summarise_cases([case for case in cases if not case.repeated]),
-        "repeated": summarise_cases([case for case in cases if case.repeated]),
-    }
+    kinds = {"distinct": False, "repeated": True}
+    return {name: summarise_cases([case for case in cases if case.repeated == kind]) for name, kind in kinds.items()}
 
 
 def _repeats_line(kind: str, found: dict[str, Any]) -> str:
@@ -102,12 +95,7 @@ def _repeats_line(kind: str, found: dict[str, Any]) -> str:
 
 
 def summarise_cases(cases: Sequence[Case], tolerance: float = 1e-9) -> dict[str, Any]:
-    """How far the bound, and BLEU made of bound or exact matches, are from the truth.
-
-    Args:
-        cases: of one kind.
-        tolerance: relative excess that counts as rounding.
-    """
+    """Errors of the bound, and of BLEU from bound or exact matches; a relative ``tolerance`` allows for rounding."""
     excess = [max(_relative(case.bound_matches, case.true_matches)) for case in cases]
     error = [max(map(abs, _relative(case.exact_matches, case.true_matches))) for case in cases]
     return {
@@ -115,8 +103,8 @@ def summarise_cases(cases: Sequence[Case], tolerance: float = 1e-9) -> dict[str,
         "bound_exceeds": sum(value > tolerance for value in excess),
         "largest_excess": max(excess),
         "exact_error": max(error),
-        "bound_bleu": _gaps(cases, lambda case: case.bound_bleu),
-        "exact_bleu": _gaps(cases, lambda case: case.exact_bleu),
+        "bound_bleu": _gap_summary([case.bound_bleu - case.true_bleu for case in cases]),
+        "exact_bleu": _gap_summary([case.exact_bleu - case.true_bleu for case in cases]),
     }
 
 
@@ -124,6 +112,5 @@ def _relative(found: Sequence[float], true: Sequence[float]) -> list[float]:
     return [value / truth - 1 if truth > 0 else value for value, truth in zip(found, true, strict=True)]
 
 
-def _gaps(cases: Sequence[Case], surrogate: Callable[[Case], float]) -> dict[str, float]:
-    gaps = [surrogate(case) - case.true_bleu for case in cases]
+def _gap_summary(gaps: Sequence[float]) -> dict[str, float]:
     return {"largest_gap": max(gaps, key=abs), "mean_absolute_gap": sum(map(abs, gaps)) / len(gaps)}

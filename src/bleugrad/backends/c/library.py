@@ -1,0 +1,111 @@
+"""The compiled library: when it may be used, and how its functions are called."""
+
+import ctypes
+import functools
+import os
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bleugrad.backends.c.build import SWITCH, library_path, warn_once
+
+REAL = {torch.float32: "float", torch.float64: "double"}
+
+THREAD_WORK = 2**15
+"""How many numbers are worth a thread of their own."""
+
+POINTER, INTEGER = ctypes.c_void_p, ctypes.c_int64
+
+PARTED = (
+    "exponentials",
+    "scale_rows",
+    "word_counts",
+    "word_counts_backward",
+    "word_products",
+    "word_products_backward",
+    "matches",
+    "matches_backward",
+    "bound",
+    "bound_backward",
+)
+"""Functions that work on some rows or sentences per call, for :meth:`Library.run`."""
+
+WHOLE = ("count_words", "segment_words", "sum_levels", "sum_levels_backward")
+"""Functions that work on everything at once, for :meth:`Library.call`."""
+
+
+class Problem(ctypes.Structure):
+    """What a C function works on. ``inputs`` keeps the tensors alive as long as their addresses are used."""
+
+    inputs: list[Tensor | None]
+
+
+def fields(integers: str, pointers: str) -> list[tuple[str, Any]]:
+    """The fields of a :class:`Problem`, in the order of the C struct."""
+    return [*((name, INTEGER) for name in integers.split()), *((name, POINTER) for name in pointers.split())]
+
+
+def library_for(tensor: Tensor, dtype: torch.dtype | None = None) -> "Library | None":
+    """The library that computes in ``dtype``, or in the type of the tensor; None where there is none.
+
+    That is on other devices, for other types than float32 and float64, where no library can be built, and where the
+    environment variable BLEUGRAD_KERNELS is 0.
+    """
+    dtype = dtype or tensor.dtype
+    if tensor.device.type != "cpu" or dtype not in REAL or os.environ.get(SWITCH) == "0":
+        return None
+    return _load(REAL[dtype])
+
+
+@functools.cache
+def _load(real: str) -> "Library | None":
+    path = library_path(real)
+    if path is None:
+        return None
+    try:
+        return Library(ctypes.CDLL(str(path)))
+    except (OSError, AttributeError) as error:  # it does not load, or lacks a function
+        warn_once(f"the compiled kernels cannot be loaded, slower torch operations take their place: {error}")
+        return None
+
+
+class Library:
+    """The functions that were compiled for one type."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self._in_parts = library.in_parts
+        self._in_parts.argtypes = [POINTER, POINTER, INTEGER, INTEGER]
+        self._parted = {name: ctypes.cast(getattr(library, name), POINTER) for name in PARTED}
+        self._whole = {name: getattr(library, name) for name in WHOLE}
+
+    def call(self, name: str, problem: Problem, *tensors: Tensor | None) -> int:
+        """Call a function once with the problem and the addresses of tensors; what it returns."""
+        return int(self._whole[name](ctypes.byref(problem), *map(POINTER, addresses(*tensors))))
+
+    def run(self, name: str, problem: Any, work: int, *tensors: Tensor | None, parts: int | None = None) -> None:
+        """Call a function for all parts, by default ``problem.batch`` sentences or rows, in threads of torch.
+
+        ``work`` is how many numbers it computes; small problems run in one thread. Tensors that are written to must be
+        contiguous.
+        """
+        parts = problem.batch if parts is None else parts
+        inputs = [None if tensor is None else tensor.contiguous() for tensor in tensors]
+        pointers = [ctypes.addressof(problem), *addresses(*inputs)]
+        threads = max(1, min(torch.get_num_threads(), parts, work // THREAD_WORK))
+        array = (POINTER * len(pointers))(*pointers)
+        if self._in_parts(self._parted[name], array, parts, threads):
+            raise MemoryError(f"out of memory in the compiled function {name}")
+
+
+def addresses(*tensors: Tensor | None) -> list[int | None]:
+    """The addresses of contiguous tensors, None for None."""
+    return [None if tensor is None else tensor.data_ptr() for tensor in tensors]
+
+
+def make_problem(kind: Any, sizes: tuple[int, ...], *tensors: Tensor | None) -> Any:
+    """A :class:`Problem` of some kind, with its sizes and the addresses of its tensors, copied if not contiguous."""
+    inputs = [None if tensor is None else tensor.contiguous() for tensor in tensors]
+    problem = kind(*sizes, *addresses(*inputs))
+    problem.inputs = inputs
+    return problem

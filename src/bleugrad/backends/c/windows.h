@@ -1,0 +1,84 @@
+/* Patterns of a batch, and a block of LANES columns of one sentence with the windows of all their n-grams.
+
+   Arrays of a block are (rows, LANES), one row per position. They look back or ahead by a lag that differs from lane to
+   lane, so they have rows of padding for the positions before their first, or after their last. */
+#ifndef BLEUGRAD_WINDOWS_H
+#define BLEUGRAD_WINDOWS_H
+
+#include "common.h"
+
+typedef struct {
+    int64_t steps, batch, columns, orders;
+    int64_t chunk, apart, begin;    /* columns of a chunk; a call takes every `apart`-th chunk from `begin` on */
+    const REAL *units;              /* (T, B, L) */
+    const int64_t *clips;           /* (B, N, L) */
+    const uint8_t *overlaps;        /* (N - 1, B, N, L) */
+    const int64_t *spans;           /* (B, L), or NULL where each is 1 */
+    const REAL *alive, *opening;    /* (T, B), or NULL */
+} Patterns;
+
+typedef struct {
+    int same;                       /* all lanes have the same lag */
+    int32_t of[LANES];
+} Lag;
+
+/* Vector v of row `row` of (rows, stride), each lane its lag times the stride further on. */
+static inline __attribute__((always_inline)) Vector look(
+    const REAL *row, const Lag *restrict lag, int same, int64_t stride, int v
+) {
+    Vector found;
+    if (same) return ((const Vector *)(row + stride * lag->of[0]))[v];
+    for (int l = 0; l < WIDTH; l++) found[l] = row[stride * lag->of[v * WIDTH + l] + v * WIDTH + l];
+    return found;
+}
+
+/* Some positions, `rows` from `begin` on, of some columns from `left` on; windows are those of LANES columns of them. */
+typedef struct {
+    const Patterns *patterns;
+    int64_t sentence, left, first, begin, rows;
+    int64_t pad, width, most;       /* no lag is longer than pad; columns with N - 1 more; rows <= most */
+    REAL *memory;
+    REAL *units, *grad_units;       /* (pad + rows, width) from `begin` on, padded before */
+    REAL *windows;                  /* (N, 2 pad + most, LANES), padded before */
+    REAL *grad_windows, *product;   /* (rows, LANES), (rows + pad, LANES) padded after */
+    REAL *room;                     /* (3 rows + pad, LANES), for whatever is made of the windows */
+    Lag *unit_lags, *lags;          /* (N,): tokens of the last unit of each n-gram, and of all its units */
+} Block;
+
+int block_open(Block *block, const Patterns *patterns, int64_t columns, int64_t most, int64_t pad);
+void block_close(Block *block);
+void block_take(Block *block, int64_t sentence, int64_t left, int64_t begin);
+void block_load(Block *block, int64_t first);
+void block_pull_windows(Block *block, int64_t order, REAL *later);
+void block_give(const Block *block, REAL *grad_units);
+int64_t longest_lag(const Patterns *of);
+
+static inline REAL *block_windows(const Block *block, int64_t order) {
+    return block->windows + ((order - 1) * (2 * block->pad + block->most) + 2 * block->pad) * LANES;
+}
+
+/* Tokens of unit `column` of a sentence; at most T + 1, which is as good as any longer one. */
+static inline int64_t unit_span(const Patterns *of, int64_t sentence, int64_t column) {
+    int64_t span = of->spans && column < of->columns ? of->spans[sentence * of->columns + column] : 1;
+    return span <= of->steps ? span : of->steps + 1;
+}
+
+static inline int64_t pattern_index(const Patterns *of, int64_t sentence, int64_t order, int64_t column) {
+    return (sentence * of->orders + order - 1) * of->columns + column;
+}
+
+static inline int pattern_overlaps(const Patterns *of, int64_t sentence, int64_t order, int64_t column, int64_t shift) {
+    int64_t all = of->batch * of->orders * of->columns;
+    return of->overlaps[(shift - 1) * all + pattern_index(of, sentence, order, column)];
+}
+
+/* Whether a pattern that counts needs several states: it counts several times, or overlaps itself. */
+static inline int pattern_is_special(const Patterns *of, int64_t sentence, int64_t order, int64_t column) {
+    int64_t clip = of->clips[pattern_index(of, sentence, order, column)];
+    int special = clip > 1;
+    for (int64_t shift = 1; clip == 1 && shift < order; shift++)
+        special |= pattern_overlaps(of, sentence, order, column, shift);
+    return special;
+}
+
+#endif

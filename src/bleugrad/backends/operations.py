@@ -1,0 +1,165 @@
+"""The operations of the core: what each takes and returns, once. The files of that name implement them.
+
+Dimensions are those of the package's docstring. ``J`` counts tokens per position, ``W`` words per sentence.
+"""
+
+import torch
+from torch import Tensor
+
+from bleugrad.backends.dtypes import compute_dtype
+from bleugrad.backends.operation import Operation, Outputs
+
+
+def _gathered(like: Tensor, ids: Tensor, targets: Tensor | None, word_start: Tensor | None) -> Outputs:
+    """Empty outputs of the two operations that read the vocabulary; ``like`` is (B, T, ...)."""
+    batch, steps, _ = like.shape
+    matched = like.new_empty(batch, steps, ids.shape[1], dtype=compute_dtype(like))
+    log_probs = matched.new_empty(0 if targets is None else targets.shape)
+    return matched, log_probs, matched.new_empty(0 if word_start is None else (batch, steps))
+
+
+row_probabilities = Operation(
+    "row_probabilities",
+    "Tensor logits, Tensor ids, Tensor? targets, Tensor? word_start",
+    outputs=3,
+    shapes=_gathered,
+    gradients=("logits",),
+    backends=("c",),
+)
+"""Probabilities of the tokens ``ids`` (B, L) at each position of ``logits`` (B, T, V): (B, T, L). Exact.
+
+Also the log-probabilities of ``targets`` (B, T, J), and the summed probability (B, T) of the tokens of ``word_start``
+(V,) bool; both are empty tensors if not asked for.
+"""
+
+
+def _projected(
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    ids: Tensor,
+    targets: Tensor | None,
+    word_start: Tensor | None,
+    mean_weight: bool,
+) -> Outputs:
+    matched, log_probs, opening = _gathered(hidden, ids, targets, word_start)
+    rows = hidden.shape[0] * hidden.shape[1]
+    expected = matched.new_empty(rows if mean_weight else 0, hidden.shape[2])
+    return matched, log_probs, opening, expected, matched.new_empty(rows)
+
+
+projected_probabilities = Operation(
+    "projected_probabilities",
+    "Tensor hidden, Tensor weight, Tensor? bias, Tensor ids, Tensor? targets, Tensor? word_start, bool mean_weight",
+    outputs=5,
+    shapes=_projected,
+    gradients=("hidden", "weight", "bias"),
+)
+"""The three outputs of :data:`row_probabilities` for ``logits = hidden @ weight.T + bias``, in chunks of rows. Exact.
+
+Two more serve the backward pass: the expected row of the weight under each position's distribution (B T, H), empty
+unless ``mean_weight``, and the log-normaliser (B T,).
+"""
+
+
+def _sampled(logits: Tensor, uniform: Tensor, chosen: Tensor, word_start: Tensor | None) -> Outputs:
+    batch, steps, samples = uniform.shape
+    tokens = uniform.new_empty(batch, steps, samples, dtype=torch.int64)
+    log_probs = logits.new_empty(batch, steps, samples + chosen.shape[2], dtype=compute_dtype(logits))
+    greedy = tokens.new_empty(batch, steps)
+    return tokens, log_probs, greedy, log_probs.new_empty(0 if word_start is None else (batch, steps))
+
+
+sampled_rows = Operation(
+    "sampled_rows",
+    "Tensor logits, Tensor uniform, Tensor chosen, Tensor? word_start",
+    outputs=4,
+    shapes=_sampled,
+    gradients=("logits",),
+)
+"""Tokens drawn from each row of ``logits`` (B, T, V) by inverting its running sum at ``uniform`` (B, T, S) in 0..1.
+
+Returns the tokens (B, T, S), the log-probabilities of these and of the tokens ``chosen`` (B, T, J) as (B, T, S + J),
+the most likely token (B, T), and the summed probability (B, T) of the tokens of ``word_start``, or an empty tensor.
+"""
+
+word_probabilities = Operation(
+    "word_probabilities",
+    "Tensor match_probs, Tensor starts, Tensor spans, Tensor continued",
+    outputs=1,
+    shapes=lambda match_probs, starts, *_: (match_probs.new_empty(*match_probs.shape[:2], starts.shape[1]),),
+    gradients=("match_probs",),
+    backends=("c",),
+)
+"""Probability that the window ending at t is each word of the references: (T, B, L) to (T, B, W). Exact.
+
+The product of the probabilities of the word's tokens, those of columns ``starts`` to ``starts + spans - 1``, (B, W)
+each. A ``continued`` word begins with a token that continues a word, so it can only stand at the start.
+"""
+
+exact_matches = Operation(
+    "exact_matches",
+    "Tensor unit_probs, Tensor? alive, Tensor? opening, Tensor clips, Tensor overlaps, Tensor? spans",
+    outputs=1,
+    shapes=lambda unit_probs, alive, opening, clips, *_: (unit_probs.new_empty(*unit_probs.shape[:2], clips.shape[1]),),
+    gradients=("unit_probs", "alive", "opening"),
+    backends=("c",),
+)
+"""Expected new clipped matches completed at each position: (T, B, L) to (T, B, N). Exact. See ``matches/exact.py``."""
+
+bound_matches = Operation(
+    "bound_matches",
+    "Tensor unit_probs, Tensor? survival, Tensor? boundary, Tensor clips, Tensor? spans",
+    outputs=1,
+    shapes=lambda unit_probs, survival, boundary, clips, spans: (unit_probs.new_empty(clips.shape[:2]),),
+    gradients=("unit_probs", "survival", "boundary"),
+    backends=("c",),
+)
+"""The paper's bound LB_n of the expected clipped matches: (T, B, L) to (B, N). See ``matches/bound.py``."""
+
+
+def _sum_shape(mass: Tensor) -> Outputs:
+    parts, problems, numbers, size = mass.shape
+    while numbers > 1:
+        numbers, size = (numbers + 1) // 2, 2 * size - 1
+    return (mass.new_empty(parts, problems, size),)
+
+
+sum_distribution = Operation(
+    "sum_distribution", "Tensor mass", outputs=1, shapes=_sum_shape, gradients=("mass",), backends=("c",)
+)
+"""The distribution of the sum of B independent numbers: (1, P, B, S) to (1, P, at least B (S - 1) + 1). Exact.
+
+``mass[0, p, b, k]`` is the probability that number b of problem p is k. With a second part, (2, P, B, S), of r times
+the first, r a function of b and k, the result's second part is E[sum of r; sum = .].
+"""
+
+word_counts = Operation(
+    "word_counts",
+    "Tensor opening, Tensor limits, Tensor? alive, Tensor? stop",
+    outputs=1,
+    shapes=lambda opening, *_: (opening.new_empty(opening.shape[1], opening.shape[0] + 1),),
+    gradients=("opening", "alive", "stop"),
+    backends=("c",),
+)
+"""Probability (B, T + 1) of each number of words of a hypothesis with ``limits`` (B,) tokens. Exact.
+
+Token t opens a word with probability ``opening`` (T, B); the first token always opens one. With ``alive`` (T, B) and
+``stop`` (B, T + 1) the length in tokens is random; see :class:`bleugrad.lengths.lengths.Stopping`.
+"""
+
+
+def _segments(ids: Tensor, lengths: Tensor, word_start: Tensor) -> Outputs:
+    starts, spans, numbers = (torch.empty_like(ids) for _ in range(3))
+    return starts, spans, numbers, torch.empty_like(ids, dtype=torch.bool), torch.empty_like(lengths)
+
+
+segment_words = Operation(
+    "segment_words", "Tensor ids, Tensor lengths, Tensor word_start", outputs=5, shapes=_segments, backends=("c",)
+)
+"""The words of references ``ids`` (B, K, R) with ``lengths`` (B, K); ``word_start`` (V,) bool opens a word.
+
+Returns (B, K, W) each: the first column of the word among the K R columns, its number of tokens, a number that is equal
+within a sentence iff the words are, and whether it begins with a token that continues a word; then the number of words
+(B, K).
+"""

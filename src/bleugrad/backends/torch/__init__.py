@@ -1,0 +1,1 @@
+"""The reference implementation of every operation, in torch operations, for any device."""

@@ -1,0 +1,111 @@
+"""Callbacks of the trainer: the schedule from cross-entropy to expected BLEU, and values for the log."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from transformers import TrainerCallback
+
+from bleugrad.arguments import check_nonnegative
+from bleugrad.hf.loss import BLEULoss
+
+
+class BLEUSchedule(TrainerCallback):
+    """Sets the share of BLEU in the loss at every step: 0 at first, 1 later.
+
+    The share depends on the trainer's state alone, so a resumed run continues where it stopped.
+
+    Args:
+        loss: the trainer's ``compute_loss_func``.
+        after_steps: optimiser steps of cross-entropy alone.
+        after_epochs: the same in epochs, fractions allowed.
+        over: length of the linear ramp from 0 to 1, in the unit of the start; 0 switches at once.
+        share: a function of ``(step, epoch)`` that returns the share, instead of the other arguments.
+
+    Example::
+
+        BLEUSchedule(loss, after_epochs=10)  # pre-train, then switch: the paper's recipe
+        BLEUSchedule(loss, after_steps=1000, over=4000)  # blend
+        BLEUSchedule(loss, share=lambda step, epoch: 0.5)
+    """
+
+    def __init__(
+        self,
+        loss: BLEULoss,
+        *,
+        after_steps: float | None = None,
+        after_epochs: float | None = None,
+        over: float = 0,
+        share: Callable[[int, float], float] | None = None,
+    ) -> None:
+        if [after_steps, after_epochs, share].count(None) != 2:
+            raise ValueError("after_steps, after_epochs, share: expected exactly one of them")
+        self.loss = loss
+        self.in_epochs = after_epochs is not None
+        name, start = ("after_epochs", after_epochs) if self.in_epochs else ("after_steps", after_steps)
+        self.start = check_nonnegative(name, start or 0)
+        self.over = check_nonnegative("over", over)
+        self.share = share
+
+    def at(self, step: int, epoch: float) -> float:
+        """The share at a step and epoch."""
+        if self.share is not None:
+            return self.share(step, epoch)
+        done = (epoch if self.in_epochs else step) - self.start
+        if self.over == 0:
+            return float(done >= 0)
+        return min(max(done / self.over, 0.0), 1.0)
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Set the share of this step."""
+        self.loss.bleu_weight = self.at(state.global_step, state.epoch or 0.0)
+
+    on_train_begin = on_step_begin
+
+
+class BLEUMonitor(TrainerCallback):
+    """Adds ``expected_bleu``, ``cross_entropy`` and ``length_ratio`` to each log entry of the training loss.
+
+    ``length_ratio`` is the expected length of the hypothesis over the length of the labels. It is computed under
+    teacher forcing, so it is at most slightly above 1: a ratio that falls means that the model learns to stop early.
+    Outputs that grow too long show in ``eval_length_ratio``, which :class:`bleugrad.hf.BLEUMetrics` computes from
+    generated text.
+
+    :class:`bleugrad.hf.BLEULoss` adds a monitor to its trainer. Pass one yourself to stop training::
+
+        callbacks = [BLEUMonitor(loss, stop_outside=(0.7, 1.3))]
+
+    Args:
+        loss: the trainer's ``compute_loss_func``.
+        stop_outside: smallest and largest ``length_ratio`` and ``eval_length_ratio``; training stops outside of them.
+    """
+
+    def __init__(self, loss: BLEULoss, *, stop_outside: tuple[float, float] | None = None) -> None:
+        if stop_outside is not None and not 0 <= stop_outside[0] < stop_outside[1]:
+            raise ValueError(f"stop_outside is {stop_outside}; expected two numbers, such as (0.7, 1.3)")
+        self.loss = loss
+        self.stop_outside = stop_outside
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **_: Any) -> None:
+        """Complete the entry, and stop training if a length ratio is out of range."""
+        logs = {} if logs is None else logs
+        if "loss" in logs:
+            found = self.loss.measurements()
+            logs.update(found)
+            state.log_history[-1].update(found)
+        if self.stop_outside is None:
+            return
+        low, high = self.stop_outside
+        for name in ("length_ratio", "eval_length_ratio"):
+            if name in logs and not low <= logs[name] <= high:
+                warnings.warn(f"{name} is {logs[name]:.2f}, outside of {low} to {high}: training stops", stacklevel=2)
+                control.should_training_stop = True
+
+
+def monitor_first(trainer: Any, loss: BLEULoss) -> None:
+    """Make the monitor of the loss the trainer's first callback, so that all reporters see its values."""
+    callbacks = trainer.callback_handler.callbacks
+    given = [one for one in callbacks if isinstance(one, BLEUMonitor) and one.loss is loss]
+    for one in given:
+        callbacks.remove(one)
+    callbacks[:0] = given or [BLEUMonitor(loss)]

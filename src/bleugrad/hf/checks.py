@@ -1,0 +1,115 @@
+"""Mistakes that raise no error and spoil the training. The loss looks for them once, in its first batch.
+
+Each check returns a message that names the mistake and the remedy, or None.
+"""
+
+import sys
+from typing import Any
+
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from bleugrad.hf.counting import IGNORED
+
+
+def sampled(rows: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Up to 8 sentences and 34 positions with labels: enough for the checks of logits, in little memory."""
+    start = int((labels[:8] != IGNORED).any(0).int().argmax())
+    window = (slice(8), slice(max(start - 2, 0), start + 32))
+    return rows[window], labels[window]
+
+
+def ignored_labels(labels: Tensor) -> str | None:
+    """No label counts."""
+    if (labels != IGNORED).any():
+        return None
+    return (
+        "all labels of the first batch are -100, so its loss is 0 and nothing is learnt; check how prompts are masked"
+    )
+
+
+def padded_labels(labels: Tensor, pad_id: int | None, eos_id: int | None) -> str | None:
+    """Padding that counts as text. If the padding id is also EOS, only a second one in a row shows it."""
+    padding = labels == (IGNORED - 1 if pad_id is None else pad_id)
+    if pad_id == eos_id:
+        padding = padding[:, 1:] & padding[:, :-1]
+    if not padding.any():
+        return None
+    return f"labels contain the padding id {pad_id}; set padded labels to -100, as bleugrad.hf.BLEUCollator does"
+
+
+def missing_ends(labels: Tensor, eos_id: int | None) -> str | None:
+    """Labels without EOS although the hypothesis ends there: not added, cut off, or the batch is transposed."""
+    if eos_id is None:
+        return None
+    ends, counted = labels == eos_id, (labels != IGNORED).any(1)
+    missing = int((counted & ~ends.any(1)).sum())
+    if missing == 0:
+        return None
+    if ends.any(0).all() and min(labels.shape) > 1:
+        return f"every column of the labels {tuple(labels.shape)} has an EOS, but not every row; expected (batch, time)"
+    if missing < counted.sum():
+        return (
+            f"{missing} of {int(counted.sum())} labels in the first batch have no EOS, probably because they were "
+            "truncated, so their end is not learnt; raise the maximum length or drop such examples"
+        )
+    return (
+        "no label in the first batch has an EOS, but eos is 'length', so the model does not learn to stop; add the EOS "
+        "to the labels, as bleugrad.hf.encode_completion does, or use eos='token'"
+    )
+
+
+def probabilities(logits: Tensor) -> str | None:
+    """Rows that are already normalised."""
+    rows = logits.float()
+    if (rows >= 0).all() and ((rows.sum(-1) - 1).abs() < 1e-2).all():
+        return "the model's logits are probabilities: each row sums to 1; expected logits, before the softmax"
+    return None
+
+
+def wrong_shift(logits: Tensor, labels: Tensor) -> str | None:
+    """Labels (B, T) of a causal model that fit better if they are shifted by 0 or 2 positions instead of 1."""
+    rows, losses = logits.float(), []
+    for shift in range(3):
+        target = labels[:, shift:]
+        if not (target != IGNORED).any():
+            return None
+        losses.append(cross_entropy(rows[:, : target.shape[1]].flatten(0, 1), target.flatten(), ignore_index=IGNORED))
+    best = min((0, 2), key=lambda shift: float(losses[shift]))
+    if not losses[best] < min(0.6 * losses[1], losses[1] - 1):
+        return None
+    return (
+        f"the labels fit the logits better if they are shifted by {best} (cross-entropy {losses[best]:.2f}) than by 1 "
+        f"({losses[1]:.2f}); the loss shifts them itself: pass labels that are the input ids, with -100 in the prompt"
+    )
+
+
+def trainer_settings(trainer: Any, level: str) -> list[str]:
+    """Settings of the trainer that have no effect, or an unwanted one."""
+    args, data = trainer.args, trainer.train_dataset
+    columns = data[0] if isinstance(data, list) and data else getattr(data, "column_names", None) or ()
+    found = []
+    if args.label_smoothing_factor:
+        found.append(
+            f"label_smoothing_factor is {args.label_smoothing_factor}, which trainers ignore if compute_loss_func is "
+            "given; set it to 0"
+        )
+    if args.remove_unused_columns and "references" in columns:
+        found.append("the trainer drops the column 'references' of the data; set remove_unused_columns=False")
+    if level == "corpus" and args.gradient_accumulation_steps > 1:
+        found.append(
+            f"level is 'corpus' and gradient_accumulation_steps is {args.gradient_accumulation_steps}, so each "
+            "micro-batch is a corpus of its own; use a larger batch without accumulation, or level='sentence'"
+        )
+    return found
+
+
+def calling_trainer() -> Any:
+    """The trainer that is computing the loss, or None. Trainers do not pass themselves, so the calls are searched."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        owner = frame.f_locals.get("self")
+        if hasattr(owner, "callback_handler") and hasattr(owner, "train_dataset"):
+            return owner
+        frame = frame.f_back  # type: ignore[assignment]
+    return None

@@ -1,0 +1,74 @@
+"""Brevity penalties: of known lengths, expected, and of the summed lengths of a batch."""
+
+import torch
+from torch import Tensor
+
+from bleugrad.backends import operations
+from bleugrad.backends.dtypes import widest_float
+from bleugrad.lengths.lengths import Lengths
+from bleugrad.pooling import Pool
+from bleugrad.references.sequences import References
+
+
+def brevity_penalties(hypothesis_lengths: Tensor, reference_lengths: Tensor) -> Tensor:
+    """BP = 1 if c > r else exp(1 - r / c), elementwise; 0 for an empty hypothesis of a non-empty reference.
+
+    The division is by max(c, tiny), so that c = 0 gives exp of a huge negative number, which is 0; c = r = 0 gives 1.
+    """
+    tiny = torch.finfo(hypothesis_lengths.dtype).tiny
+    excess = (reference_lengths - hypothesis_lengths).clamp(min=0)
+    return torch.exp(-excess / hypothesis_lengths.clamp(min=tiny))
+
+
+def expected_brevity_penalty(lengths: Lengths, references: References) -> Tensor:
+    """E[BP] = sum_l P(length = l) BP(l, r(l)), r(l) the reference length closest to l: (B,), exact."""
+    return (lengths.probs * penalty_by_length(lengths, references)).sum(1)
+
+
+def penalty_by_length(lengths: Lengths, references: References) -> Tensor:
+    """BP(l, r(l)) for every possible length: (B, S)."""
+    dtype = lengths.probs.dtype
+    return brevity_penalties(lengths.support.to(dtype), references.closest_lengths(lengths.support).to(dtype))
+
+
+def pooled_brevity_penalty(lengths: Lengths, references: References, pool: Pool | None) -> Tensor:
+    """E[BP(c, r)] of the summed lengths c and r of a batch, a scalar.
+
+    The distribution of c is the convolution of the sentences' own. Exact where r does not vary with the lengths (one
+    reference each, or one sentence); elsewhere r is replaced by E[r | c].
+
+    O(B T log^2) time by fast Fourier transforms, in float64.
+    """
+    dtype = lengths.probs.dtype
+    if lengths.fixed:
+        closest = references.closest_lengths(lengths.support)
+        sums = torch.stack([lengths.support.sum(), closest.sum()])
+        return brevity_penalties(*(sums if pool is None else pool.sum(sums)).to(dtype))
+    pool, exact = pool or Pool(), widest_float(lengths.probs.device)
+    probs = lengths.probs.to(exact)
+    if pool.largest(references.ids.shape[1], probs.device) == 1:
+        (mass,), wanted = _pooled_sum([probs], pool), pool.sum(references.lengths.sum()).to(exact)
+    else:
+        closest = references.closest_lengths(lengths.support)
+        mass, weighted = _pooled_sum([probs, probs * closest], pool)
+        least, most = pool.sum(torch.stack([closest.amin(1).sum(), closest.amax(1).sum()])).to(exact)
+        wanted = (weighted / torch.where(mass.abs() > torch.finfo(exact).eps, mass, 1)).clamp(least, most)
+    total = torch.arange(mass.shape[0], device=mass.device, dtype=exact)
+    return torch.dot(mass, brevity_penalties(total, wanted)).to(dtype)
+
+
+def _pooled_sum(parts: list[Tensor], pool: Pool) -> list[Tensor]:
+    """The distribution of the sum over all rows (B, S) of all processes, with its second part if there is one."""
+    local = _sum_of_rows(parts)
+    processes = [pool.stack(part) for part in local]
+    return local if processes[0].shape[0] == 1 else _sum_of_rows(processes)
+
+
+def _sum_of_rows(parts: list[Tensor]) -> list[Tensor]:
+    """The distribution of the sum of the rows' numbers, (B, S) each to (...) each."""
+    batch, size = parts[0].shape
+    if batch == 0:  # certainly 0, and still part of the graph, for processes that pool
+        return [part.sum().view(1) + float(index == 0) for index, part in enumerate(parts)]
+    mass = parts[0] if len(parts) == 1 else torch.stack(parts)
+    found = operations.sum_distribution(mass.view(len(parts), 1, batch, size))
+    return [found.view(-1)] if len(parts) == 1 else list(found.squeeze(1).unbind())

@@ -1,0 +1,1 @@
+"""Expected clipped n-gram matches: exact, and as the bound of the paper."""

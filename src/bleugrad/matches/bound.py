@@ -1,0 +1,38 @@
+"""The paper's bound (eq. bleu_n): LB_n = sum_g sum_e q_e min(1, c_g / (1 + sum_{l != e} q_l)).
+
+Equal to O_n on one-hot rows, for any reference. A true lower bound of E[O_n] where every reference n-gram occurs once
+and does not overlap itself. **Not** a lower bound otherwise: min(1, c / (1 + z)) is not convex once c >= 2, and
+overlapping windows are treated as independent. For the reference ``a a`` and p(a) = 0.5 at three positions it is 1.5,
+and E[O_1] is 1.375. Nor is it a bound in words: where an occurrence ends, the next is more likely to begin.
+"""
+
+from typing import cast
+
+from torch import Tensor
+
+from bleugrad.backends import operations
+from bleugrad.references.ngrams import Patterns
+
+
+def bound_matches(
+    unit_probs: Tensor, patterns: Patterns, survival: Tensor | None = None, boundary: Tensor | None = None
+) -> Tensor:
+    """The paper's LB_n, (B, N).
+
+    Args:
+        unit_probs: (T, B, L), probability that the window ending at t is the unit (token or word) of column j; 0 where
+            t is past the end.
+        patterns: the distinct n-grams of each sentence with their clips.
+        survival: (T, B), probability that none of the tokens 0..t ends the sequence; None where the length is fixed.
+            With it, ``unit_probs`` are those of the rows with EOS removed and renormalised, and the other windows are
+            counted given that the window at e is alive, so that LB_n stays a bound under the same assumptions:
+            ``LB_n = sum_g sum_e survival_e q_e min(1, c_g / (1 + z_e))`` with
+            ``z_e = sum_{l < e} q_l + sum_{l > e} q_l survival_l / survival_e``.
+        boundary: (T, B), probability that a word can end at t, since the next token opens one or the sequence ends;
+            None where every token is a word. It multiplies every q.
+
+    O(T B N L) time; memory as for the exact expectation. The denominator is at least 1; survival_e = 0 makes the second
+    sum 0 instead of 0 / 0, and such a window has weight 0.
+    """
+    inputs = (unit_probs, survival, boundary, patterns.clips, patterns.spans)
+    return cast(Tensor, operations.bound_matches(*inputs))

@@ -1,0 +1,1 @@
+"""What a model emits, and the expected statistics of it."""

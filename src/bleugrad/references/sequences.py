@@ -1,0 +1,191 @@
+"""Token sequences: checked ids, moved to the front of their row, with their lengths."""
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from torch import Tensor
+
+IdLists = Sequence[Sequence[int]] | Sequence[Sequence[Sequence[int]]]
+
+
+@dataclass(frozen=True)
+class References:
+    """References of a batch: ``ids`` (B, K, R), 0 after the end of each; ``lengths`` (B, K), 0 where absent."""
+
+    ids: Tensor
+    lengths: Tensor
+
+    @property
+    def has_multiple(self) -> bool:
+        """Whether any sentence has more than one reference (while torch.compile traces: whether K > 1)."""
+        if self.ids.shape[1] == 1 or torch.compiler.is_compiling():
+            return self.ids.shape[1] > 1
+        return bool((self.lengths > 0).sum(1).gt(1).any())
+
+    def closest_lengths(self, hypothesis_lengths: Tensor) -> Tensor:
+        """Reference length closest to each hypothesis length, ties to the shorter: (B, ...) to (B, ...).
+
+        An empty reference counts only where a sentence has no other.
+        """
+        shape = (*self.lengths.shape, *(1,) * (hypothesis_lengths.dim() - 1))
+        lengths = self.lengths.view(shape)
+        if lengths.shape[1] == 1:
+            return lengths.squeeze(1).expand_as(hypothesis_lengths)
+        absent = (lengths == 0) & (lengths.amax(1, keepdim=True) > 0)
+        wanted = hypothesis_lengths.unsqueeze(1)
+        distance = 2 * (lengths - wanted).abs() + (lengths > wanted)
+        nearest = torch.where(absent, torch.iinfo(torch.int64).max, distance).argmin(1, keepdim=True)
+        return lengths.expand_as(distance).gather(1, nearest).squeeze(1)
+
+
+def check_ids(name: str, ids: Tensor) -> Tensor:
+    """Return ``ids`` as int64; anything but an integer tensor is an error."""
+    if ids.dtype == torch.bool or ids.is_floating_point() or ids.is_complex():
+        raise TypeError(f"{name} has dtype {ids.dtype}; expected integer token ids (torch.long)")
+    return ids.long()
+
+
+def check_range(name: str, ids: Tensor, valid: Tensor, vocabulary: int | None, ignore_index: int) -> None:
+    """Raise if a valid id is negative or not below ``vocabulary``. Skipped while torch.compile traces."""
+    if torch.compiler.is_compiling() or ids.numel() == 0:
+        return
+    low, high = torch.aminmax(torch.where(valid, ids, 0))
+    if low < 0:
+        raise ValueError(
+            f"{name} holds the id {int(low)}; expected ids of at least 0, or ignore_index = {ignore_index} as padding"
+        )
+    if vocabulary is not None and high >= vocabulary:
+        raise ValueError(f"{name} holds the id {int(high)}; expected ids below the vocabulary size {vocabulary}")
+
+
+def check_batch(name: str, found: int, expected: int, of: str) -> None:
+    """Raise unless two batch sizes agree."""
+    if found != expected:
+        raise ValueError(f"{name} has {found} sentences; expected {expected}, the batch size of {of}")
+
+
+def close_up(values: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
+    """Move the valid entries of the last axis to the front, in order; 0 after them. Returns values and lengths.
+
+    >>> values, lengths = close_up(torch.tensor([[7, 8, 9]]), torch.tensor([[False, True, True]]))
+    >>> values.tolist(), lengths.tolist()
+    ([[8, 9, 0]], [2])
+    """
+    if not torch.compiler.is_compiling() and bool((valid[..., 1:] <= valid[..., :-1]).all()):
+        return values.masked_fill(~valid, 0), valid.sum(-1)
+    size = values.shape[-1]
+    target = torch.where(valid, valid.long().cumsum(-1) - 1, size)
+    closed = values.new_zeros(*values.shape[:-1], size + 1).scatter(-1, target, values)
+    return closed[..., :size], valid.sum(-1)
+
+
+def before_eos(ids: Tensor, valid: Tensor, eos_id: int | None) -> Tensor:
+    """Which valid positions stand before the first valid ``eos_id`` of their sequence."""
+    if eos_id is None:
+        return valid
+    return valid & (((ids == eos_id) & valid).long().cumsum(-1) == 0)
+
+
+def pad_lists(name: str, lists: Sequence[Sequence[int]], padding: int) -> Tensor:
+    """A (rows, longest) long tensor of ragged id lists."""
+    rows = [_id_list(f"{name}[{index}]", row) for index, row in enumerate(lists)]
+    width = max((len(row) for row in rows), default=0)
+    padded = [row + [padding] * (width - len(row)) for row in rows]
+    try:
+        return torch.tensor(padded, dtype=torch.long).view(len(rows), width)
+    except (OverflowError, RuntimeError, ValueError):  # which of them depends on the version of torch
+        raise ValueError(f"{name} holds an id of more than 63 bits; expected token ids") from None
+
+
+def _id_list(name: str, row: Sequence[int]) -> list[int]:
+    if isinstance(row, str) or not isinstance(row, Sequence):
+        raise TypeError(f"{name} is {row!r} of type {type(row).__name__}; expected a list of token ids")
+    wrong = [entry for entry in row if not hasattr(entry, "__index__")]
+    if wrong:
+        raise TypeError(f"{name} holds {wrong[0]!r} of type {type(wrong[0]).__name__}; expected integer token ids")
+    try:
+        return [operator.index(entry) for entry in row]
+    except TypeError as error:  # a tensor of several elements, or of no integers
+        raise TypeError(f"{name} holds a value that is no integer; expected token ids: {error}") from None
+
+
+def prepare_hypotheses(
+    hypotheses: Tensor | Sequence[Sequence[int]], lengths: Tensor | None, ignore_index: int
+) -> tuple[Tensor, Tensor]:
+    """Hypotheses (B, T) closed up, and their lengths (B,)."""
+    if not isinstance(hypotheses, Tensor | Sequence) or isinstance(hypotheses, str):
+        raise TypeError(f"hypotheses is a {type(hypotheses).__name__}; expected a tensor or nested lists of token ids")
+    if not isinstance(hypotheses, Tensor):
+        hypotheses = pad_lists("hypotheses", hypotheses, ignore_index)
+    ids = check_ids("hypotheses", hypotheses)
+    if ids.dim() != 2:
+        raise ValueError(f"hypotheses has shape {tuple(ids.shape)}; expected (B, T)")
+    valid = ids != ignore_index
+    if lengths is not None:
+        try:
+            lengths = torch.as_tensor(lengths, device=ids.device)
+        except (OverflowError, RuntimeError, TypeError, ValueError):
+            raise TypeError(f"hypothesis_lengths is {lengths!r:.200}; expected a tensor (B,) of lengths") from None
+        lengths = check_ids("hypothesis_lengths", lengths)
+        if lengths.shape != ids.shape[:1]:
+            raise ValueError(f"hypothesis_lengths has shape {tuple(lengths.shape)}; expected {tuple(ids.shape[:1])}")
+        if not torch.compiler.is_compiling() and ((lengths < 0) | (lengths > ids.shape[1])).any():
+            raise ValueError(
+                f"hypothesis_lengths holds {lengths.tolist()}; expected lengths from 0 to T = {ids.shape[1]}"
+            )
+        valid = valid & (torch.arange(ids.shape[1], device=ids.device) < lengths[:, None])
+    check_range("hypotheses", ids, valid, None, ignore_index)
+    return close_up(ids, valid)
+
+
+def prepare_references(
+    references: Tensor | IdLists,
+    *,
+    batch: int,
+    of: str,
+    device: torch.device,
+    vocabulary: int | None = None,
+    eos_id: int | None = None,
+    ignore_index: int = -100,
+    name: str = "references",
+) -> References:
+    """References from a (B, R) or (B, K, R) tensor or from nested lists, cut before their first ``eos_id``."""
+    if not isinstance(references, Tensor):
+        references = _stack_lists(name, references, ignore_index)
+    ids = check_ids(name, references).to(device)
+    if ids.dim() == 2:
+        ids = ids.unsqueeze(1)
+    if ids.dim() != 3:
+        raise ValueError(f"{name} has shape {tuple(references.shape)}; expected (B, R) or (B, K, R)")
+    check_batch(name, ids.shape[0], batch, of)
+    if ids.shape[1] == 0:
+        raise ValueError(f"{name} has shape {tuple(ids.shape)}; expected at least one reference a sentence")
+    valid = ids != ignore_index
+    check_range(name, ids, valid, vocabulary, ignore_index)
+    return References(*close_up(ids, before_eos(ids, valid, eos_id)))
+
+
+def _stack_lists(name: str, references: IdLists, ignore_index: int) -> Tensor:
+    """A (B, R) or (B, K, R) tensor of nested lists, whose depth is read off the first entry found."""
+    if not isinstance(references, Sequence) or isinstance(references, str):
+        raise TypeError(f"{name} is a {type(references).__name__}; expected a tensor or nested lists of token ids")
+    for index, row in enumerate(references):
+        if isinstance(row, str) or not isinstance(row, Sequence):
+            raise TypeError(f"{name}[{index}] is a {type(row).__name__}; expected a list of token ids or of references")
+    depths = {isinstance(entry, Sequence) and not isinstance(entry, str) for row in references for entry in row}
+    if len(depths) == 2:
+        raise ValueError(
+            f"{name} mixes ids with lists of ids; expected one list of ids a sentence, or a list of such lists"
+        )
+    nested = True in depths
+    if not nested:
+        return pad_lists(name, cast(Sequence[Sequence[int]], references), ignore_index)
+    for index, row in enumerate(references):
+        if len(row) == 0:
+            raise ValueError(f"{name}[{index}] has no reference; expected at least one a sentence")
+    most = max(len(row) for row in references)
+    flat = [reference for row in references for reference in (*row, *((),) * (most - len(row)))]
+    return pad_lists(name, flat, ignore_index).view(len(references), most, -1)

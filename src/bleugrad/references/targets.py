@@ -1,0 +1,161 @@
+"""What a batch of outputs is compared with: the positions that count, the references, and the labels."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bleugrad.arguments import check_int
+from bleugrad.references.ngrams import Patterns, reference_patterns
+from bleugrad.references.sequences import IdLists, References, check_ids, check_range, close_up, prepare_references
+from bleugrad.references.words import Words, segment
+
+
+@dataclass(frozen=True)
+class Targets:
+    """The positions and references of a batch of B sentences with T positions.
+
+    The positions that count, ``mask`` (B, T), are the first ``limits`` (B,) of each sentence if it is read in ``order``
+    (B, T); mask and order are None where all count. ``tokens`` are the references that probabilities are gathered for,
+    ``units`` the references in what is counted, tokens or words. ``columns`` (B, L) are the ids whose probabilities are
+    needed: the references end to end, then EOS if the length is random. ``patterns`` are the n-grams of the references,
+    None if not asked for. ``words`` and ``word_start`` (V,), without EOS, are None where tokens are counted. ``labels``
+    (B, T) are 0 where ``labelled`` (B, T) is False; both may be None. ``end_positions`` more positions, with tokens
+    that match nothing, follow the last one that counts.
+    """
+
+    mask: Tensor | None
+    limits: Tensor
+    order: Tensor | None
+    tokens: References
+    units: References
+    columns: Tensor
+    eos_id: int | None
+    patterns: Patterns | None
+    words: Words | None = None
+    word_start: Tensor | None = None
+    labels: Tensor | None = None
+    labelled: Tensor | None = None
+    end_positions: int = 0
+
+
+def prepare_targets(
+    shape: tuple[int, int, int],
+    device: torch.device,
+    labels: Tensor | None,
+    references: Tensor | IdLists | None,
+    mask: Tensor | None,
+    *,
+    eos_id: int | None,
+    ignore_index: int,
+    word_start: Tensor | None = None,
+    max_order: int | None = None,
+    leave_out: bool = True,
+    end_positions: int = 0,
+    of: str = "logits",
+    name: str = "references",
+) -> Targets:
+    """The targets of an output of ``shape`` (B, T, V), checked.
+
+    Args:
+        shape: of the output.
+        device: of the output.
+        labels: (B, T), or None.
+        references: (B, R), (B, K, R) or nested lists; None for the labels that count.
+        mask: (B, T) bool, positions that count; None for those with a label, or for all if there are no labels.
+        eos_id: makes the length random; references are cut before their first EOS.
+        ignore_index: the padding id of labels and references.
+        word_start: (V,) bool, tokens that open a word; None to count tokens.
+        max_order: the highest order of the patterns; None for no patterns.
+        leave_out: take the references of a sentence as empty if none of its positions counts.
+        end_positions: positions after the last that counts, with tokens that match nothing.
+        of: what messages call the output.
+        name: what messages call the references.
+    """
+    batch, steps, vocabulary = shape
+    eos_id, labelled = _check_eos(eos_id, vocabulary), None
+    if mask is not None:
+        mask = check_mask(mask, batch, steps, device)
+    if labels is not None:
+        labels = _check_labels(labels, batch, steps).to(device)
+        labelled = labels != ignore_index
+        check_range("labels", labels, labelled, vocabulary, ignore_index)
+        mask = labelled if mask is None else mask
+        if references is None:
+            references, name = torch.where(mask, labels, ignore_index), "labels"
+        labels, labelled = torch.where(labelled, labels, 0), labelled & mask
+    elif references is None:
+        raise TypeError("labels and references are both None; expected labels (B, T), or references")
+    tokens = prepare_references(
+        references,
+        batch=batch,
+        of=of,
+        device=device,
+        vocabulary=vocabulary,
+        eos_id=eos_id,
+        ignore_index=ignore_index,
+        name=name,
+    )
+    order, limits = None, torch.full((batch,), steps, device=device)
+    if mask is not None and (torch.compiler.is_compiling() or not bool(mask.all())):
+        order, limits = close_up(torch.arange(steps, device=device).expand(batch, steps), mask)
+    if leave_out:
+        tokens = References(tokens.ids, torch.where(limits[:, None] > 0, tokens.lengths, 0))
+    columns = tokens.ids.flatten(1)
+    if eos_id is not None:
+        columns = torch.nn.functional.pad(columns, (0, 1), value=eos_id)
+    words = starts = None
+    if word_start is not None:
+        starts = check_word_start(word_start, vocabulary).to(device)
+        if eos_id is not None:  # which opens no word
+            starts = starts & (torch.arange(vocabulary, device=device) != eos_id)
+        words = segment(tokens, starts)
+    units = tokens if words is None else words.references
+    patterns = None
+    if max_order is not None:
+        patterns = reference_patterns(units, max_order, None if words is None else words.spans)
+    return Targets(
+        mask, limits, order, tokens, units, columns, eos_id, patterns, words, starts, labels, labelled, end_positions
+    )
+
+
+def check_word_start(word_start: object, vocabulary: int) -> Tensor:
+    """Return ``word_start`` if it is a (V,) bool tensor."""
+    if not isinstance(word_start, Tensor) or word_start.dtype != torch.bool:
+        found = word_start.dtype if isinstance(word_start, Tensor) else type(word_start).__name__
+        raise TypeError(f"word_start is {found}; expected a bool tensor (V,), True for tokens that open a word")
+    if word_start.shape != (vocabulary,):
+        raise ValueError(f"word_start has shape {tuple(word_start.shape)}; expected the vocabulary's, ({vocabulary},)")
+    return word_start
+
+
+def check_mask(mask: object, batch: int, steps: int, device: torch.device) -> Tensor:
+    """Return ``mask`` on the device, if it is a (B, T) bool tensor."""
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+        found = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
+        raise TypeError(f"mask is {found}; expected a bool tensor, True where a position counts")
+    if mask.shape != (batch, steps):
+        raise ValueError(f"mask has shape {tuple(mask.shape)}; expected {(batch, steps)}, as the logits' (B, T)")
+    return mask.to(device)
+
+
+def _check_eos(eos_id: object, vocabulary: int) -> int | None:
+    """Return ``eos_id`` if it is None or an id of the vocabulary."""
+    if eos_id is None:
+        return None
+    found = check_int("eos_id", eos_id)
+    if not 0 <= found < vocabulary:
+        raise ValueError(f"eos_id is {found}; expected an id of the vocabulary, 0 to {vocabulary - 1}")
+    return found
+
+
+def _check_labels(labels: object, batch: int, steps: int) -> Tensor:
+    if not isinstance(labels, Tensor):
+        raise TypeError(f"labels is a {type(labels).__name__}; expected a tensor of token ids (B, T)")
+    labels = check_ids("labels", labels)
+    if labels.shape != (batch, steps):
+        raise ValueError(
+            f"labels has shape {tuple(labels.shape)}; expected {(batch, steps)}, as the logits' (B, T): "
+            "do not flatten the batch, n-grams must not cross sentences"
+        )
+    return labels

@@ -1,0 +1,1 @@
+"""The report of the toy study: tables, figures and page."""

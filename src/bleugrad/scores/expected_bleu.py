@@ -1,0 +1,104 @@
+"""Expected BLEU of a model's output distributions: the differentiable quantity this package is for."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from bleugrad.outputs.output import Output
+from bleugrad.references.sequences import IdLists
+from bleugrad.scores.bleu import BLEU
+from bleugrad.scores.expectation import Expectation, expected_statistics
+from bleugrad.scores.interval import certified_interval
+from bleugrad.scores.results import ExpectedBLEUResult
+
+
+def expected_bleu(
+    logits: Tensor | Output,
+    references: Tensor | IdLists,
+    *,
+    method: str = "exact",
+    mask: Tensor | None = None,
+    eos_id: int | None = None,
+    word_start: Tensor | None = None,
+    max_order: int = 4,
+    weights: Sequence[float] | None = None,
+    smoothing: float = 1.0,
+    level: str = "corpus",
+    ignore_index: int = -100,
+    interval: bool = True,
+) -> ExpectedBLEUResult:
+    """BLEU of the expected statistics of the distributions softmax(logits), rows independent; differentiable.
+
+    ``value = BP * prod_n ((E[O_n] + s) / (E[M_n] + s)) ^ w_n``. What is what:
+
+    * ``matches`` E[O_n]: **exact** with ``method="exact"``. With ``"bound"`` they are the paper's LB_n, a lower bound
+      where tokens are counted, the reference's n-grams are distinct and none overlaps itself, and neither bound nor
+      exact elsewhere.
+    * ``totals``, lengths and ``brevity_penalty``: **exact** expectations, constants unless ``eos_id`` or
+      ``word_start`` is given.
+    * ``value``: a **surrogate** of E[BLEU]; with the exact method and a fixed length also an upper bound of it,
+      but not in words, whose number is random.
+    * ``lower``, ``upper``: a **certified** interval for each sentence's true E[BLEU] under the same weights and
+      smoothing, from the exact expectations whatever ``method`` and ``level`` are. ``lower`` is None if a sentence has
+      several references and ``smoothing`` is 0: no certificate is known there.
+
+    Args:
+        logits: (B, T, V), any floating type; computed in float32, or float64 for float64 logits. Or an output object,
+            such as :class:`bleugrad.Projection`.
+        references: (B, R) or (B, K, R) ids padded with ``ignore_index``, or nested lists of ids with any number of
+            references per sentence. T and R may differ.
+        method: "exact" or "bound".
+        mask: (B, T) bool, True where a position counts; the counted positions close up.
+        eos_id: makes the length random: the hypothesis is the tokens before the first EOS, or all of them if there is
+            none. References are cut before their first EOS. The brevity penalty at corpus level is E[BP] of the summed
+            lengths, exact for one reference each.
+        word_start: (V,) bool, tokens that open a word. Then words are counted: matches, totals, lengths and brevity
+            penalty are in words, exactly, while references stay token ids. See :func:`bleugrad.word_start_mask`.
+        max_order: highest n-gram order N, at most 100.
+        weights: N non-negative numbers that sum to 1, uniform by default.
+        smoothing: s, added to matches and totals of every order as in the paper (sacreBLEU's add-k leaves order 1
+            alone).
+        level: "corpus" pools the expected statistics over the batch before the score, "sentence" scores each sentence.
+        ignore_index: the padding id of the references.
+        interval: whether ``lower`` and ``upper`` are computed; without them the result holds None.
+
+    Without smoothing, an order of positive weight with no possible match makes the value 0 with zero gradient. With
+    smoothing, an order with no n-grams has precision 1. An empty hypothesis of a non-empty reference has value 0.
+
+    After one gather of (B, T, L) match probabilities nothing has a vocabulary dimension: O(B T L) time and memory per
+    order.
+
+    Example:
+        >>> import torch, bleugrad
+        >>> logits = torch.zeros(1, 3, 2, requires_grad=True)  # p = 0.5 everywhere
+        >>> references = torch.tensor([[0, 0]])
+        >>> exact = bleugrad.expected_bleu(logits, references, max_order=1)
+        >>> bound = bleugrad.expected_bleu(logits, references, max_order=1, method="bound")
+        >>> exact.matches.item(), bound.matches.item()  # the "bound" is above the truth here
+        (1.375, 1.5)
+        >>> exact.value.backward()
+        >>> round(logits.grad[0, 0, 0].item(), 4)
+        0.0469
+    """
+    expectation = Expectation(
+        BLEU(max_order, weights, smoothing), method=method, level=level, eos_id=eos_id, ignore_index=ignore_index
+    )
+    statistics, _ = expected_statistics(
+        logits, expectation, references=references, mask=mask, word_start=word_start, leave_out=False
+    )
+    with torch.autocast(statistics.matches.device.type, enabled=False):
+        value, precisions, penalty = expectation.score.factors(statistics, level)
+        lower, upper = certified_interval(statistics, expectation.score) if interval else (None, None)
+    lengths, closest = statistics.lengths, statistics.references.closest_lengths(statistics.lengths.support)
+    return ExpectedBLEUResult(
+        value=value,
+        matches=statistics.matches,
+        totals=statistics.totals,
+        precisions=precisions,
+        brevity_penalty=penalty,
+        hypothesis_lengths=lengths.mean(),
+        reference_lengths=(closest * lengths.probs).sum(1),
+        lower=lower,
+        upper=upper,
+    )

@@ -1,0 +1,180 @@
+"""Certified intervals for a sentence's true E[BLEU], from the exact expected matches.
+
+Given its length, a hypothesis has fixed totals M_n and brevity penalty, and e_n = E[O_n | length]. Let s be the
+smoothing.
+
+* Upper (Hoelder, weights sum to 1): E[BLEU] <= BP prod_n ((e_n + s) / (M_n + s)) ^ w_n.
+* Lower, one reference: O_1 >= O_2 >= ... gives E[BLEU] >= BP (e_h + s) / prod_n (M_n + s) ^ w_n, h the highest order of
+  positive weight.
+* Lower, s > 0, any references: exp is convex and log(s + O) lies above its chord on 0..m_n, the most matches possible,
+  so E[BLEU] >= BP exp(sum_n w_n ((1 - e_n / m_n) log s + (e_n / m_n) log(s + m_n) - log(M_n + s))).
+
+A random length is a mixture: certify each length, then mix. Upper and chain bound are homogeneous in the probability of
+the length, so they are formed from the joint expectations P(length = l) e_n(l) without dividing by P(length = l).
+
+Where words are counted their number W is random even for a fixed number of tokens, and E[O_n | W] is not known, only
+e_n = E[O_n]. What holds then, for every w:
+
+* Upper: E[BP O_n-precision] <= E[BP; W < w] + max_{l >= w} (BP(l) / (M_n(l) + s)) (e_n + s P(W >= w)), a precision
+  being at most 1, and Hoelder over the orders.
+* Lower, one reference, for every set A of lengths: E[BLEU] >= E[BLEU; W in A] >= min_{l in A} f(l) E[O_h + s; W in A]
+  with f(l) = BP(l) / prod_n (M_n(l) + s) ^ w_n, and E[O_h + s; W in A] >= e_h + s - E[m(W) + s; W not in A], m(l) the
+  most matches of l words. The best set is one of those with f above some threshold. A length of little probability
+  costs little to leave out, so rounding errors of the probabilities matter as little as they are.
+* Lower, s > 0: as above, with the expectations of log BP and log(M_n + s), given W > 0.
+
+Rounding is on the safe side: both ends are moved outward by more than the rounding errors of all that leads to them,
+see :func:`_outward`, and the upper end is at most 1.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from bleugrad.lengths.brevity import penalty_by_length
+from bleugrad.matches.statistics import ExpectedStatistics, UnitWindows
+from bleugrad.scores.bleu import BLEU, weighted_geometric_mean
+
+
+def certified_interval(statistics: ExpectedStatistics, score: BLEU) -> tuple[Tensor | None, Tensor | None]:
+    """Lower (None where no certificate is known: several references without smoothing) and upper bound, (B,) each.
+
+    From the exact expectations, whatever the method. O(B N T) time. Divisions are by totals clamped to 1 where they are
+    0, with the quotient then set to 0, and, in the chord bound, by probabilities clamped to the smallest normal number.
+    """
+    windows = statistics.windows
+    if windows is None:
+        return None, None
+    slack = _slack(windows.limits, windows.probs.dtype)
+    if windows.opening is not None:
+        lower, upper = _interval_of_words(statistics, windows, score, slack)
+    else:
+        lower, upper = _interval_by_length(statistics, windows, score)
+    return _outward(lower, upper, slack, windows.ending is not None)
+
+
+def _slack(limits: Tensor, dtype: torch.dtype) -> Tensor:
+    """A bound of rounding errors (B,): one per position, and 32 for the rest, several times the errors measured."""
+    return (limits + 32).to(dtype) * torch.finfo(dtype).eps
+
+
+def _outward(lower: Tensor | None, upper: Tensor, slack: Tensor, random_length: bool) -> tuple[Tensor | None, Tensor]:
+    """The interval with its ends moved outward by rounding errors.
+
+    Expected matches and factors of the score are sums of products of positive numbers, so their errors are relative. A
+    random length survives a position with probability 1 - p, whose error is that of 1.
+    """
+    info = torch.finfo(upper.dtype)
+    relative, absolute = slack, slack if random_length else info.tiny / info.eps  # what sums may lose to underflow
+    if lower is not None:
+        lower = (lower * (1 - relative) - absolute).clamp(min=0)
+    return lower, (upper * (1 + relative) + absolute).clamp(max=1)
+
+
+def _interval_by_length(
+    statistics: ExpectedStatistics, windows: UnitWindows, score: BLEU
+) -> tuple[Tensor | None, Tensor]:
+    lengths, weights, smoothing = statistics.lengths, score.weights, score.smoothing
+    joint, references = windows.matches_by_length(), statistics.references
+    totals = lengths.ngram_totals(len(weights))
+    penalty = penalty_by_length(lengths, references)
+    upper = penalty * _joint_geometric_mean(joint, totals, lengths.probs, weights, smoothing)
+    lowers = []
+    if not references.has_multiple:
+        lowers.append(penalty * _chain_bound(joint, totals, lengths.probs, weights, smoothing))
+    if smoothing > 0:
+        most = torch.minimum(totals, windows.patterns.clips.sum(2)[:, :, None].to(totals.dtype))
+        lowers.append(penalty * _chord_bound(joint, totals, most, lengths.probs, weights, smoothing))
+    lower = torch.stack(lowers).amax(0).sum(1) if lowers else None
+    return lower, upper.sum(1)
+
+
+def _interval_of_words(
+    statistics: ExpectedStatistics, windows: UnitWindows, score: BLEU, slack: Tensor
+) -> tuple[Tensor | None, Tensor]:
+    """With ``slack``, the rounding error of sums of probabilities, added to them on the safe side."""
+    lengths, smoothing, references = statistics.lengths, score.smoothing, statistics.references
+    matches = windows.exact_matches().sum(0)
+    weights = matches.new_tensor(score.weights)
+    probs = lengths.probs.clamp(min=0)
+    totals = lengths.ngram_totals(len(score.weights))
+    penalty = penalty_by_length(lengths, references)
+    orders = torch.arange(totals.shape[1], device=totals.device)
+    longest = (windows.limits[:, None] - orders).clamp(min=0)  # every token a word
+    most = torch.minimum(longest, windows.patterns.clips.sum(2)).to(totals.dtype)
+    unsure = slack[:, None].expand_as(probs)
+    if windows.ending is None:
+        unsure = unsure * (lengths.support > 0)  # nothing is below w = 0
+    upper = _upper_of_words(matches, probs, totals, penalty, score, unsure)
+    lowers = []
+    if not references.has_multiple:
+        lowers.append(_chain_bound_of_words(matches, most, probs, totals, penalty, score, slack))
+    if smoothing > 0:
+        alive = probs[:, 1:].sum(1)
+        given = probs[:, 1:] / alive.clamp(min=torch.finfo(probs.dtype).tiny)[:, None]
+        share = matches / (most.clamp(min=1) * alive.clamp(min=torch.finfo(probs.dtype).tiny)[:, None])
+        log_s = math.log(smoothing)
+        logs = log_s + share.clamp(max=1) * ((most + smoothing).log() - log_s)
+        logs = logs - (given[:, None] * (totals[:, :, 1:] + smoothing).log()).sum(2)
+        support = lengths.support[:, 1:]
+        shortfall = (references.closest_lengths(support) - support).clamp(min=0)
+        log_penalty = -(given * shortfall / support).sum(1)
+        lowers.append(alive * (log_penalty + (logs * weights).sum(1)).exp())
+    return torch.stack(lowers).amax(0) if lowers else None, upper
+
+
+def _upper_of_words(
+    matches: Tensor, probs: Tensor, totals: Tensor, penalty: Tensor, score: BLEU, slack: Tensor
+) -> Tensor:
+    """prod_n (min_w (E[BP; W < w] + max_{l >= w} (BP / (M_n + s)) (e_n + s P(W >= w)))) ^ w_n, (B,)."""
+    smoothing = score.smoothing
+    possible = totals + smoothing > 0
+    worth = torch.where(possible, penalty[:, None] / torch.where(possible, totals + smoothing, 1), 0)
+    best = worth.flip(2).cummax(2).values.flip(2)
+    below = (probs * penalty).cumsum(1) - probs * penalty + slack
+    above = probs.flip(1).cumsum(1).flip(1)
+    bounds = below[:, None] + best * (matches[..., None] + smoothing * above[:, None])
+    return weighted_geometric_mean(bounds.amin(2), score.weights)
+
+
+def _chain_bound_of_words(
+    matches: Tensor, most: Tensor, probs: Tensor, totals: Tensor, penalty: Tensor, score: BLEU, slack: Tensor
+) -> Tensor:
+    """max over thresholds f of f (e_h + s - E[m(W) + s; f(W) < f]), f(l) = BP(l) / prod_n (M_n(l) + s) ^ w_n, (B,)."""
+    highest = max(order for order, weight in enumerate(score.weights) if weight > 0)
+    scale = weighted_geometric_mean((totals + score.smoothing).transpose(1, 2), score.weights)
+    worth, order = torch.where(scale > 0, penalty / torch.where(scale > 0, scale, 1), 0).sort(1, descending=True)
+    possible = torch.minimum(totals[:, highest], most[:, highest, None]) + score.smoothing
+    cost = (probs * possible).gather(1, order)
+    error = slack * (most[:, highest] + score.smoothing)
+    left_out = cost.flip(1).cumsum(1).flip(1) - cost + error[:, None]
+    whole = matches[:, highest] + score.smoothing * probs.sum(1)
+    return (worth * (whole[:, None] - left_out)).amax(1).clamp(min=0)
+
+
+def _joint_geometric_mean(
+    joint: Tensor, totals: Tensor, probs: Tensor, weights: tuple[float, ...], smoothing: float
+) -> Tensor:
+    """P(l) prod_n ((e_n + s) / (M_n + s)) ^ w_n, (B, S)."""
+    denominator = totals + smoothing
+    share = (joint + smoothing * probs[:, None, :]) / torch.where(denominator > 0, denominator, 1)
+    return weighted_geometric_mean(torch.where(denominator > 0, share, 0).transpose(1, 2), weights)
+
+
+def _chain_bound(joint: Tensor, totals: Tensor, probs: Tensor, weights: tuple[float, ...], smoothing: float) -> Tensor:
+    """P(l) (e_h + s) / prod_n (M_n + s) ^ w_n, (B, S); 0 where a denominator is 0."""
+    highest = max(order for order, weight in enumerate(weights) if weight > 0)
+    scale = weighted_geometric_mean((totals + smoothing).transpose(1, 2), weights)
+    return torch.where(scale > 0, (joint[:, highest] + smoothing * probs) / torch.where(scale > 0, scale, 1), 0)
+
+
+def _chord_bound(
+    joint: Tensor, totals: Tensor, most: Tensor, probs: Tensor, weights: tuple[float, ...], smoothing: float
+) -> Tensor:
+    """P(l) exp(sum_n w_n (log s + (e_n / m_n) (log(s + m_n) - log s) - log(M_n + s))), (B, S)."""
+    given = joint / probs.clamp(min=torch.finfo(probs.dtype).tiny)[:, None, :]
+    share = (given / most.clamp(min=1)).clamp(max=1)
+    log_s = math.log(smoothing)
+    logs = log_s + share * ((most + smoothing).log() - log_s) - (totals + smoothing).log()
+    return probs * torch.einsum("bns,n->bs", logs, logs.new_tensor(weights)).exp()

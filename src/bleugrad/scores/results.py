@@ -1,0 +1,42 @@
+"""Scores with the statistics they come from, as people read them."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class BLEUResult:
+    """BLEU with the statistics it comes from. BLEU lies in 0..1.
+
+    Attributes:
+        value: BLEU, (B,) at sentence level, a scalar at corpus level.
+        matches: clipped n-gram matches O_n, (B, N).
+        totals: n-grams of the hypothesis M_n, (B, N).
+        precisions: (O_n + s) / (M_n + s), (B, N) at sentence level, (N,) of the pooled counts at corpus level.
+        brevity_penalty: (B,) or a scalar.
+        hypothesis_lengths: (B,).
+        reference_lengths: (B,), of the reference closest in length.
+    """
+
+    value: Tensor
+    matches: Tensor
+    totals: Tensor
+    precisions: Tensor
+    brevity_penalty: Tensor
+    hypothesis_lengths: Tensor
+    reference_lengths: Tensor
+
+
+@dataclass(frozen=True)
+class ExpectedBLEUResult(BLEUResult):
+    """Expected statistics, the BLEU they make, and a certified interval for the true E[BLEU].
+
+    Attributes:
+        lower: (B,) certified lower bound of each sentence's E[BLEU], or None where no certificate is known (a sentence
+            with several references, without smoothing) or none was asked for.
+        upper: (B,) certified upper bound of each sentence's E[BLEU], or None if not asked for.
+    """
+
+    lower: Tensor | None
+    upper: Tensor | None

@@ -1,0 +1,281 @@
+"""The compiled kernels: the values and gradients of torch operations, and used only where they may be."""
+
+import numpy as np
+import pytest
+import torch
+
+import bleugrad
+from bleugrad.backends.c import library, sum_distribution, word_counts
+from bleugrad.backends.c.build import SWITCH
+from bleugrad.backends.c.row_probabilities import _Rows
+from bleugrad.backends.operations import sum_distribution as summed
+from bleugrad.backends.torch import sum_distribution as by_torch
+from bleugrad.lengths import lengths
+from bleugrad.references.sequences import References
+from bleugrad.references.words import segment, word_probabilities
+from tests.cases import FAMILIES, draw_case
+
+pytestmark = pytest.mark.skipif(
+    library.library_for(torch.empty(1)) is None, reason="no kernels: there is no C compiler, or they are switched off"
+)
+METHODS = ("exact", "bound")
+
+
+def both(monkeypatch, compute):
+    """The results with kernels and without, and whether the first really were made by them."""
+    used = []
+    run, call = library.Library.run, library.Library.call
+    with monkeypatch.context() as patch:
+        patch.setattr(library.Library, "run", lambda *a, **k: used.append(a[1]) or run(*a, **k))
+        patch.setattr(library.Library, "call", lambda *a: used.append(a[1]) or call(*a))
+        compiled = compute()
+        names, used[:] = set(used), []
+        patch.setenv(SWITCH, "0")
+        plain = compute()
+    assert not used
+    return compiled, plain, names
+
+
+def value_and_gradient(logits, references, **options):
+    leaf = logits.clone().requires_grad_()
+    result = bleugrad.expected_bleu(leaf, references, **options)
+    result.value.sum().backward()
+    return result.value.detach(), result.matches.detach(), result.totals.detach(), result.upper.detach(), leaf.grad
+
+
+def assert_equal(found, wanted, atol, rtol=0.0):
+    for actual, expected in zip(found, wanted, strict=True):
+        torch.testing.assert_close(actual, expected, rtol=rtol, atol=atol, equal_nan=True)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("words", [False, True], ids=["tokens", "words"])
+@pytest.mark.parametrize("eos", [False, True], ids=["fixed", "eos"])
+def test_small_cases_are_those_of_torch(rng, monkeypatch, method, words, eos):
+    """Repeats, self-overlaps, several references, holes, references shorter than an n-gram."""
+    for family in FAMILIES:
+        for level in ("sentence", "corpus"):
+            case = draw_case(rng, family, eos=eos)
+            options = {"method": method, "level": level, "smoothing": 0.5, **case.keywords}
+            if words:
+                options["word_start"] = torch.from_numpy(rng.random(case.logits.shape[2]) < 0.6)
+            found, wanted, _ = both(
+                monkeypatch, lambda c=case, o=options: value_and_gradient(c.logits, c.references, **o)
+            )
+            assert_equal(found, wanted, 1e-13)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("words", [False, True], ids=["tokens", "words"])
+@pytest.mark.parametrize("eos_id", [None, 0])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+def test_long_cases_are_those_of_torch(rng, monkeypatch, method, words, eos_id, dtype):
+    """More columns than lanes, words longer than a hypothesis, orders up to six, counts of many."""
+    for steps, width, vocabulary, orders in ((29, 41, 30, 4), (40, 70, 6, 6), (5, 33, 3, 4), (1, 2, 3, 1)):
+        references = torch.from_numpy(rng.integers(1, vocabulary, size=(3, 2, width)))
+        logits = torch.from_numpy(rng.normal(size=(3, steps, vocabulary))).to(dtype)
+        options = {"method": method, "eos_id": eos_id, "max_order": orders}
+        if words:
+            options["word_start"] = torch.from_numpy(rng.random(vocabulary) < 0.5)
+        found, wanted, used = both(monkeypatch, lambda x=logits, r=references, o=options: value_and_gradient(x, r, **o))
+        assert_equal(found, wanted, *((1e-12, 0) if dtype == torch.float64 else (1e-6, 1e-4)))
+        assert "matches_backward" in used if method == "exact" else eos_id == 0 or "bound_backward" in used
+
+
+@pytest.mark.parametrize("vocabulary", [1, 31, 32, 33, 200])
+@pytest.mark.parametrize("scale", [1.0, 30.0, 1000.0])
+def test_rows_are_those_of_torch(seed, monkeypatch, vocabulary, scale):
+    """Float32, with tokens that are impossible, a row that does not count and has no softmax, and cross-entropy."""
+    logits = scale * torch.randn(3, 6, vocabulary)
+    logits[0, :, 1:] = -torch.inf
+    logits[1, 5] = torch.nan
+    labels = torch.randint(vocabulary, (3, 6))
+    labels[0] = 0
+    labels[1, 5] = -100
+    starts = torch.rand(vocabulary) < 0.5
+    loss = bleugrad.ExpectedBLEULoss(word_start=starts, cross_entropy_weight=0.5)
+
+    def compute():
+        leaf = logits.clone().requires_grad_()
+        value = loss(leaf, labels)
+        value.backward()
+        return value.detach(), leaf.grad
+
+    found, wanted, used = both(monkeypatch, compute)
+    assert {"exponentials", "scale_rows"} <= used
+    assert found[1].isfinite().all()
+    assert_equal(found, wanted, 1e-7, 2e-6)
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+def test_rows_without_a_softmax_are_still_errors(bad):
+    logits = torch.zeros(2, 3, 40, requires_grad=True)
+    with torch.no_grad():
+        logits[1, 2, 7] = bad
+    loss = bleugrad.ExpectedBLEULoss(word_start=torch.arange(40) % 2 == 0)
+    with pytest.raises(ValueError, match="sentence 1, position 2"):
+        loss(logits, torch.ones(2, 3, dtype=torch.long))
+
+
+def test_exponentials_are_as_exact_as_those_of_torch(seed):
+    """Down to the smallest normal number of float32, in units of the last place."""
+    gap = torch.cat([torch.linspace(-104, 0, 4001), torch.tensor([-torch.inf, -1e30, -105.0])])
+    found, inverse, opening = torch.empty_like(gap)[None], torch.empty(1), torch.empty(1)
+    inputs = (gap[None], torch.ones_like(gap))
+    library.library_for(gap).run("exponentials", _Rows(1, len(gap)), 1, *inputs, found, inverse, opening)
+    exact = gap.double().exp()
+    normal = gap > -87.25
+    error = (found[0].double() - exact).abs()
+    assert (error[normal] / exact[normal]).max() < 2 * torch.finfo(torch.float32).eps
+    assert (found[0, gap < -87.35] == 0).all()
+    torch.testing.assert_close(1 / inverse.double(), exact.sum()[None], rtol=1e-6, atol=0)
+    torch.testing.assert_close(opening, torch.ones(1), rtol=1e-6, atol=0)  # every token opens a word
+
+
+def test_threads_change_nothing(rng, monkeypatch):
+    logits = torch.from_numpy(rng.normal(size=(5, 9, 12))).float()
+    references, starts = torch.from_numpy(rng.integers(0, 12, size=(5, 20))), torch.arange(12) % 2 == 0
+    loss = bleugrad.ExpectedBLEULoss(word_start=starts)
+
+    def compute():
+        leaf = logits.clone().requires_grad_()
+        value = loss(leaf, references=references)
+        value.backward()
+        return value.detach(), leaf.grad
+
+    alone = compute()
+    threads, compiled = [], library.library_for(logits)
+    in_parts = compiled._in_parts
+    monkeypatch.setattr(compiled, "_in_parts", lambda *a: threads.append(a[3]) or in_parts(*a))
+    monkeypatch.setattr(library, "THREAD_WORK", 1)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    assert_equal(compute(), alone, 0)
+    assert set(threads) == {3}
+
+
+@pytest.mark.parametrize("several", [1, 3])
+def test_segmentation_is_that_of_torch(rng, monkeypatch, several):
+    """Numbers may differ, but two words of a sentence have equal ones in both or in neither."""
+    starts = torch.tensor([True, False, True, False])
+    for width in (1, 5, 40):
+        ids = torch.from_numpy(rng.integers(0, 4, size=(6, several, width)))
+        counted = torch.from_numpy(rng.integers(0, width + 1, size=(6, several)))
+        ids = torch.where(torch.arange(width) < counted[..., None], ids, 0)
+        found, wanted, _ = both(monkeypatch, lambda i=ids, c=counted: segment(References(i, c), starts))
+        for name in ("starts", "spans", "continued"):
+            inside = torch.arange(found.references.ids.shape[2]) < found.references.lengths[..., None]
+            a, b = getattr(found, name), getattr(wanted, name)
+            assert a.shape == b.shape
+            assert (a == b)[inside.flatten(1)].all()
+        assert (found.references.lengths == wanted.references.lengths).all()
+        a, b = (words.references.ids.flatten(1) for words in (found, wanted))
+        same = (a[:, :, None] == a[:, None]) == (b[:, :, None] == b[:, None])
+        pairs = inside.flatten(1)[:, :, None] & inside.flatten(1)[:, None]
+        assert same[pairs].all()
+
+
+def test_words_of_rows_in_either_layout(rng):
+    """Positions or sentences first in memory, and columns that are not side by side."""
+    ids, counted = torch.from_numpy(rng.integers(0, 4, size=(3, 1, 9))), torch.full((3, 1), 9)
+    words = segment(References(ids, counted), torch.tensor([True, False, True, False]))
+    probs = torch.from_numpy(rng.random((7, 3, 9)))
+    layouts = [probs, probs.transpose(0, 1).contiguous().transpose(0, 1), probs.mT.contiguous().mT]
+    results = []
+    for layout in layouts:
+        leaf = layout.detach().requires_grad_()
+        found = word_probabilities(leaf, words)
+        (found**2).sum().backward()
+        results.append((found.detach(), leaf.grad))
+    for other in results[1:]:
+        assert_equal(other, results[0], 0)
+
+
+@pytest.mark.parametrize("words", [False, True], ids=["tokens", "words"])
+@pytest.mark.parametrize("eos", [False, True], ids=["fixed", "eos"])
+def test_tiles_chunks_and_packs_are_those_of_torch(rng, monkeypatch, words, eos):
+    """Several tiles of positions and chunks of columns; patterns with one, a few and many states."""
+    vocabulary, steps = 60, 150
+    ids = np.concatenate([rng.integers(2, vocabulary, 500), np.full(30, 1)])
+    references = torch.from_numpy(np.stack([rng.permutation(ids), np.where(rng.random(530) < 0.5, 1, ids)]))
+    logits = torch.from_numpy(rng.normal(size=(2, steps, vocabulary)))
+    logits[:, :, 1] += 2
+    options = {"level": "sentence"} | ({"eos_id": 0} if eos else {})
+    if words:
+        options["word_start"] = torch.from_numpy(rng.random(vocabulary) < 0.6)
+    found, wanted, used = both(monkeypatch, lambda: value_and_gradient(logits, references, **options))
+    assert {"matches", "matches_backward"} <= used
+    assert_equal(found, wanted, 1e-11)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
+    threaded = value_and_gradient(logits, references, **options)
+    assert_equal(threaded, found, 0)
+
+
+@pytest.mark.parametrize("size", [0, 1, 5, 40, 10**9])
+def test_sums_are_the_same_directly_and_by_transforms(rng, monkeypatch, size):
+    mass = torch.from_numpy(rng.dirichlet(np.ones(7), size=(1, 2, 13)))
+    weights = torch.from_numpy(rng.normal(size=(1, 2, 97)))
+
+    def compute():
+        leaf = mass.clone().requires_grad_()
+        found = summed(leaf)
+        (found * weights).sum().backward()
+        return found.detach(), leaf.grad
+
+    with monkeypatch.context() as patch:
+        patch.setenv(SWITCH, "0")
+        wanted = compute()
+    for module in (sum_distribution, by_torch):
+        monkeypatch.setattr(module, "DIRECT_SIZE", size)
+    assert_equal(compute(), wanted, 1e-14)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 40])
+def test_word_counts_are_the_same_token_by_token_and_in_pairs(rng, monkeypatch, steps):
+    opening = torch.from_numpy(rng.random((steps, 4)))
+    limits = torch.tensor([steps, steps // 2, 0, 1])
+    weights = torch.from_numpy(rng.normal(size=(4, steps + 1)))
+
+    def compute():
+        leaf = opening.clone().requires_grad_()
+        found = lengths.word_counts(leaf, limits).probs
+        (found * weights).sum().backward()
+        return found.detach(), leaf.grad
+
+    found = compute()
+    monkeypatch.setattr(word_counts, "DIRECT_STEPS", 0)
+    assert_equal(found, compute(), 1e-14)
+    leaf = opening.clone().requires_grad_()
+    monkeypatch.undo()
+    assert torch.autograd.gradcheck(lambda x: lengths.word_counts(x, limits).probs, leaf)
+
+
+@pytest.mark.parametrize("steps", [2, 3, 17, 40])
+def test_word_counts_of_random_lengths_are_those_of_torch(rng, monkeypatch, steps):
+    eos, opened = (torch.from_numpy(rng.random((5, steps))) for _ in range(2))
+    limits = torch.tensor([steps, steps // 2, 0, 1, steps - 1])
+    weights = torch.from_numpy(rng.normal(size=(5, steps + 1)))
+
+    def counts(eos, opened):
+        ending = lengths.stopping(eos, limits)
+        return lengths.word_counts((opened * (1 - eos)).t(), limits, ending).probs
+
+    def compute():
+        leaves = eos.clone().requires_grad_(), opened.clone().requires_grad_()
+        found = counts(*leaves)
+        (found * weights).sum().backward()
+        return found.detach(), *(leaf.grad for leaf in leaves)
+
+    found, wanted, used = both(monkeypatch, compute)
+    assert used == {"word_counts", "word_counts_backward"}
+    assert_equal(found, wanted, 1e-14)
+    assert torch.autograd.gradcheck(counts, (eos.requires_grad_(), opened.requires_grad_()))
+
+
+def test_kernels_are_for_tensors_in_memory_only(monkeypatch):
+    assert library.library_for(torch.empty(2)) is not None
+    assert library.library_for(torch.empty(2, dtype=torch.float64)) is not library.library_for(torch.empty(2))
+    assert library.library_for(torch.empty(2, dtype=torch.bool), torch.float32) is not None
+    for other in (torch.empty(2, dtype=torch.bfloat16), torch.empty(2, device="meta")):
+        assert library.library_for(other) is None
+    monkeypatch.setenv(SWITCH, "0")
+    assert library.library_for(torch.empty(2)) is None

@@ -1,0 +1,270 @@
+"""The operations: what torch demands of their operators, and that no backend and no size of blocks changes anything."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+import bleugrad
+from bleugrad.backends import last_used, operations
+from bleugrad.backends.c import library
+from bleugrad.backends.c.build import SWITCH
+from bleugrad.backends.operation import Operation
+from bleugrad.backends.torch import bound_matches, exact_matches, ngram_blocks
+
+REFERENCES = [[[0, 1, 0, 1, 2, 0]], [[2, 2, 2, 2], [1, 0, 2]], [[3, 1, 3]]]
+COLUMNS = 12  # the longest, and room for two
+STEPS, VOCABULARY, EOS = 7, 5, 4
+STARTS = torch.tensor([True, False, True, True, False])
+OPERATIONS = {one.name: one for one in vars(operations).values() if isinstance(one, Operation)}
+
+
+def plain(dtype=torch.float64, kind=bleugrad.ExpectedBLEULoss, **options):
+    logits = torch.randn(3, STEPS, VOCABULARY, dtype=dtype, requires_grad=True)
+    labels = torch.randint(VOCABULARY, (3, STEPS))
+    return kind(**options)(logits, labels, references=REFERENCES)
+
+
+def projected(dtype=torch.float64, bias=True, **options):
+    hidden, weight = torch.randn(3, STEPS, 4, dtype=dtype), torch.randn(VOCABULARY, 4, dtype=dtype)
+    bias = torch.randn(VOCABULARY, dtype=dtype, requires_grad=True) if bias else None
+    output = bleugrad.Projection(hidden.requires_grad_(), weight.requires_grad_(), bias)
+    labels = torch.randint(VOCABULARY, (3, STEPS))
+    return bleugrad.ExpectedBLEULoss(**options)(output, labels, references=REFERENCES)
+
+
+def sampled(**options):
+    return plain(kind=bleugrad.UnbiasedBLEULoss, generator=0, **options)
+
+
+ROWS, PROJECTED = "row_probabilities", "projected_probabilities"
+# Each call's operations are checked, those that an earlier one has not shown in the same form.
+CALLS = {
+    "half": (lambda: plain(torch.bfloat16), {ROWS, "exact_matches"}),
+    "half, cross-entropy": (lambda: plain(torch.float16, cross_entropy_weight=1.0, max_order=1), {ROWS}),
+    "single, words": (lambda: plain(torch.float32, word_start=STARTS, cross_entropy_weight=1.0), {ROWS}),
+    "exact": (plain, {"exact_matches"}),
+    "exact, eos": (lambda: plain(eos_id=EOS), {"exact_matches", "sum_distribution"}),
+    "bound": (lambda: plain(method="bound"), {"bound_matches"}),
+    "bound, eos": (lambda: plain(method="bound", eos_id=EOS), {"bound_matches"}),
+    "words": (
+        lambda: plain(word_start=STARTS),
+        {"segment_words", "word_probabilities", "word_counts", "exact_matches"},
+    ),
+    "words, eos": (
+        lambda: plain(word_start=STARTS, eos_id=EOS),
+        {"word_probabilities", "word_counts", "exact_matches"},
+    ),
+    "words, bound": (lambda: plain(word_start=STARTS, method="bound"), {"bound_matches"}),
+    "words, bound, eos": (lambda: plain(word_start=STARTS, method="bound", eos_id=EOS), {"bound_matches"}),
+    "projection": (lambda: projected(torch.float32, bias=False), {PROJECTED}),
+    "projection, cross-entropy": (lambda: projected(cross_entropy_weight=1.0), {PROJECTED}),
+    "projection, words": (lambda: projected(word_start=STARTS), {PROJECTED}),
+    "samples": (lambda: sampled(cross_entropy_weight=1.0), {"sampled_rows"}),
+    "samples, words": (lambda: sampled(samples=2, word_start=STARTS, eos_id=EOS), {"sampled_rows"}),
+}
+
+
+@pytest.fixture
+def recorded(seed, monkeypatch):
+    """Runs a call forward and back; the last inputs of each operation, and the last arguments of its backward pass."""
+
+    def record(call):
+        forwards, backwards = {}, {}
+        forward, backward = Operation.forward, Operation.backward
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                Operation, "forward", lambda *given: forwards.update({given[0].name: given[2]}) or forward(*given)
+            )
+            patch.setattr(
+                Operation, "backward", lambda *given: backwards.update({given[0].name: given[3:]}) or backward(*given)
+            )
+            call().backward()
+        return forwards, backwards
+
+    return record
+
+
+def fresh(value, differentiable=False):
+    """A copy, of tensors in tuples too."""
+    if isinstance(value, tuple):
+        return tuple(fresh(one) for one in value)
+    return value.detach().clone().requires_grad_(differentiable) if isinstance(value, torch.Tensor) else value
+
+
+def test_the_calls_use_every_operation():
+    assert set().union(*(wanted for _, wanted in CALLS.values())) == set(OPERATIONS)
+
+
+STATIC = ("test_schema", "test_autograd_registration", "test_faketensor")
+"""For outputs of several types, whose sum torch's tracing check cannot form; tests of torch.compile trace those."""
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_opcheck(recorded, name):
+    """Schema, fake tensors, autograd registration and static and dynamic tracing, by torch's own checker."""
+    call, wanted = CALLS[name]
+    forwards, backwards = recorded(call)
+    for found in wanted:
+        operation, inputs = OPERATIONS[found], forwards[found]
+        leaves = [fresh(value, index in operation.differentiable) for index, value in enumerate(inputs)]
+        tests = STATIC if found == "sampled_rows" else (*STATIC, "test_aot_dispatch_dynamic")
+        torch.library.opcheck(getattr(torch.ops.bleugrad, found).default, tuple(leaves), test_utils=tests)
+        if operation.differentiable:
+            needs, grads, outputs, inputs = fresh(backwards[found])
+            operator = getattr(torch.ops.bleugrad, f"{found}_backward").default
+            torch.library.opcheck(operator, (*grads, *outputs, *inputs, list(needs)))
+
+
+TOLERANCES = {torch.float64: {"rtol": 0, "atol": 1e-13}, torch.float32: {"rtol": 1e-5, "atol": 1e-7}}
+
+
+UNSUPPORTED = {
+    ("half", ROWS),
+    ("half, cross-entropy", ROWS),
+    ("bound, eos", "bound_matches"),
+    ("words, bound, eos", "bound_matches"),
+    ("exact, eos", "sum_distribution"),  # of several references
+}
+"""Calls for which the compiled backend leaves an operation to torch."""
+
+
+@pytest.mark.skipif(library.library_for(torch.empty(1)) is None, reason="no kernels")
+@pytest.mark.parametrize("name", CALLS)
+def test_every_backend_has_the_values_and_gradients_of_torch(recorded, name):
+    """Where a word is too long to end there, its probability is 0 and its gradient is not looked at."""
+    call, wanted = CALLS[name]
+    forwards, backwards = recorded(call)
+    for found in wanted - {"segment_words"}:  # numbers words differently, which has a test of its own
+        operation, inputs = OPERATIONS[found], fresh(forwards[found])
+        needs, grads, *_ = fresh(backwards[found])
+        results = []
+        for backend in operation.backends:
+            if (result := operation._module(backend).forward(True, *inputs)) is None:
+                assert (name, found) in UNSUPPORTED
+                continue
+            outputs, kept = result
+            gradients = operation._module(backend).backward(kept, needs, grads, outputs, inputs)
+            possible = [inputs[index] for index in operation.differentiable]
+            results.append(
+                [
+                    *outputs,
+                    *(
+                        one if found in (ROWS, "sampled_rows", "sum_distribution") else one * (of != 0)
+                        for one, of, need in zip(gradients, possible, needs, strict=True)
+                        if need
+                    ),
+                ]
+            )
+        for result in results[1:]:
+            for actual, expected in zip(result, results[0], strict=True):
+                torch.testing.assert_close(actual, expected, **TOLERANCES[actual.dtype])
+
+
+@pytest.mark.parametrize("kernels", ["c", "torch"])
+def test_the_backend_last_used_is_known(seed, monkeypatch, kernels):
+    if kernels == "torch":
+        monkeypatch.setenv(SWITCH, "0")
+    elif library.library_for(torch.empty(1)) is None:
+        pytest.skip("no kernels")
+    logits = torch.randn(2, 4, VOCABULARY, requires_grad=True)
+    for options in ({"word_start": STARTS, "eos_id": EOS}, {"method": "bound"}):
+        bleugrad.expected_bleu(logits, [[0, 1], [2, 2]], **options)
+    projected(), sampled()
+    wanted = {name: kernels if "c" in operation.backends else "torch" for name, operation in OPERATIONS.items()}
+    assert wanted[PROJECTED] == "torch"
+    assert last_used() == wanted
+    plain(method="bound", eos_id=EOS)
+    assert last_used()["bound_matches"] == "torch"  # the compiled bound is for fixed lengths
+
+
+def test_no_compiled_function_reads_a_tensor_without_memory(monkeypatch):
+    """Fake tensors, and those inside transforms of torch.func."""
+    monkeypatch.setattr(library.Library, "run", lambda *_, **__: pytest.fail("it was called"))
+    monkeypatch.setattr(library.Library, "call", lambda *_, **__: pytest.fail("it was called"))
+    with FakeTensorMode():
+        mass = torch.empty(1, 2, 3, 4, requires_grad=True)
+        assert operations.sum_distribution(mass).shape == (1, 2, 13)
+        assert operations.word_counts(torch.empty(4, 2), torch.empty(2, dtype=torch.long), None, None).shape == (2, 5)
+    monkeypatch.undo()
+    many = torch.rand(5, 1, 2, 3, 4)
+    found = torch.func.vmap(operations.sum_distribution)(many)
+    assert torch.equal(found, torch.stack([operations.sum_distribution(mass) for mass in many]))
+
+
+@pytest.mark.parametrize("name", ["exact", "words, eos", "bound", "samples", "projection"])
+def test_outputs_that_no_gradient_reaches(recorded, name):
+    """The implementations are not called; torch hands None where a later function gives no gradient."""
+    call, wanted = CALLS[name]
+    forwards, _ = recorded(call)
+    for found in wanted:
+        operation = OPERATIONS[found]
+        leaves = [fresh(value, index in operation.differentiable) for index, value in enumerate(forwards[found])]
+        outputs = operation(*leaves)
+        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+        _NoGradient.apply(*(output for output in outputs if output.is_floating_point())).backward()
+        assert all(leaf.grad is None for leaf in leaves if isinstance(leaf, torch.Tensor))
+
+
+class _NoGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, *values):
+        ctx.number = len(values)
+        return values[0].new_zeros(())
+
+    @staticmethod
+    def backward(ctx, grad):
+        return (None,) * ctx.number
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize(("numbers", "size"), [(1, 3), (2, 1), (2, 4), (3, 2), (5, 3)])
+def test_distribution_of_a_sum(seed, parts, numbers, size):
+    """Against all outcomes written out; the backward pass against finite differences."""
+    mass = torch.rand(parts, 2, numbers, size, dtype=torch.float64, requires_grad=True)
+    operator = torch.ops.bleugrad.sum_distribution
+    found = operator(mass).detach()
+    expected = torch.zeros_like(found)
+    for problem in range(2):
+        for outcome in itertools.product(range(size), repeat=numbers):
+            plain = [mass[0, problem, number, value].item() for number, value in enumerate(outcome)]
+            expected[0, problem, sum(outcome)] += math.prod(plain)
+            for special in range(numbers if parts == 2 else 0):
+                weighted = mass[1, problem, special, outcome[special]].item()
+                expected[1, problem, sum(outcome)] += weighted * math.prod(plain[:special] + plain[special + 1 :])
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-13)
+    assert torch.autograd.gradcheck(operator, mass, atol=1e-8)
+
+
+def value_and_gradient(logits, **options):
+    logits = logits.clone().requires_grad_()
+    result = bleugrad.expected_bleu(logits, REFERENCES, smoothing=0.5, **options)
+    result.value.sum().backward()
+    return result.matches.detach(), result.value.detach(), logits.grad
+
+
+@pytest.mark.parametrize("columns_at_once", [0.01, 1, 2, 5, 7])
+@pytest.mark.parametrize("method", ["exact", "bound"])
+@pytest.mark.parametrize("eos_id", [None, EOS])
+def test_the_size_of_the_blocks_of_ngrams_changes_nothing(
+    seed, monkeypatch, torch_operations, columns_at_once, method, eos_id
+):
+    """Down to one column and one special n-gram at a time: windows reach over the edges of the blocks."""
+    logits = 2 * torch.randn(3, STEPS, VOCABULARY, dtype=torch.float64)
+    runs = []
+    run = ngram_blocks.renewal.run
+    monkeypatch.setattr(ngram_blocks.renewal, "run", lambda chain: runs.append(1) or run(chain))
+    whole = value_and_gradient(logits, method=method, eos_id=eos_id)
+    least, runs[:] = len(runs), []
+    elements = int(columns_at_once * STEPS * 3 * 4)
+    for module in (exact_matches, bound_matches):
+        monkeypatch.setattr(module, "BLOCK_ELEMENTS", elements)
+    monkeypatch.setattr(exact_matches, "BLOCK_ROW", 0)
+    ranges = list(ngram_blocks.column_blocks(torch.empty(STEPS, 3, COLUMNS), 4, elements))
+    assert len(ranges) == -(-COLUMNS // max(1, int(columns_at_once)))
+    parts = value_and_gradient(logits, method=method, eos_id=eos_id)
+    assert len(runs) > least  # the certificates of "bound" run it too
+    for actual, expected in zip(parts, whole, strict=True):
+        torch.testing.assert_close(actual, expected, rtol=0, atol=1e-14)

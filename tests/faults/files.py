@@ -1,0 +1,225 @@
+"""Damaged files: a command refuses them in one line, or gives the result of the undamaged files."""
+
+import fcntl
+import json
+import os
+import random
+import resource
+import shutil
+import sys
+from functools import partial
+
+import numpy as np
+import sacrebleu  # noqa: F401  (and the modules of bleugrad: loaded here, the children need not)
+import torch
+from safetensors.torch import load_file, save_file
+
+import bleugrad.explanation.explain
+import bleugrad.explanation.saved
+import bleugrad.training.system  # noqa: F401
+from bleugrad.backends.c import build
+from bleugrad.cli.main import main
+from bleugrad.configuration.writing import to_toml
+from bleugrad.errors import FailureError
+from bleugrad.training import checkpoints
+from tests.faults import damage
+from tests.faults.sweep import run_child
+from tests.training.corpora import small_config, write_corpus
+
+SECONDS, CHILD_SECONDS, MEMORY = 400, 100, 4 * 2**30
+READ_DIRECTLY = 20
+"""Damaged copies of a checkpoint that are read without a command, for each one that is read by a command."""
+LOGITS = ("logits.safetensors", "logits.npy", "logits.npz", "logits.pt")
+ACCEPTED = ("full of NaN", "with another value")
+"""Changes of a tensor in a checkpoint that a fitting checksum makes acceptable; all others must be refused."""
+SAME, ANY = "the same result", "any result"
+"""What a command may give if it accepts the file; text that people may edit can change it."""
+
+
+def prepare(folder):
+    """Make a run, saved logits and compiled kernels; the check damages a copy of one of their files."""
+    return Files(folder).check
+
+
+class Files:
+    """The undamaged files, and what each command makes of them."""
+
+    def __init__(self, folder):
+        self.folder, self.good = folder, folder / "good"
+        corpus = self.good / "corpus"
+        corpus.mkdir(parents=True)
+        write_corpus(corpus)
+        logits = torch.from_numpy(np.random.default_rng(0).normal(size=(4, 3))).float()
+        save_file({"logits": logits}, self.good / LOGITS[0])
+        np.save(self.good / LOGITS[1], logits.numpy())
+        np.savez(self.good / LOGITS[2], logits=logits.numpy())
+        torch.save(logits, self.good / LOGITS[3])
+        (self.good / "tokens.json").write_text(json.dumps(["a", "b", "c"]))
+        self._copy_kernels()
+        config = small_config("corpus", objective__name="exact", optimizer__epochs=1)
+        (self.good / "train.toml").write_text(to_toml(config))
+        ended, _, said = self._run(["train", "--config", "train.toml", "--output", "run"], self.good)
+        assert ended == "exit code 0", said
+        self.targets = self._targets()
+        self.expected = {}
+        for name in sorted({command for _, command, _, _ in self.targets}):
+            ended, said, self.expected[name] = self._result(name, self._copy("undamaged"))
+            assert ended == "exit code 0", f"{name}: {said}"
+
+    def check(self, seed):
+        target, command, ways, allowed = self.targets[seed % len(self.targets)]
+        choose = random.Random(seed)
+        place = self._copy(f"damaged-{seed}")
+        path = place / target
+        wrong = self._read_directly(choose, path, ways) if path.parent.name == checkpoints.FOLDER else None
+        if wrong is None:
+            words = choose.choice(ways)(choose, path)
+            wrong = self._judge(target, command, place, words, allowed)
+            wrong = wrong and f"{words}: {wrong}"
+        _remove(place)
+        return wrong and f"{command}, {target}: {wrong}"
+
+    def _judge(self, target, command, place, words, allowed):
+        """What is wrong with how a command takes a damaged file, or None."""
+        ended, said, result = self._result(command, place)
+        if ended == "exit code 0":
+            if words == "held" or (words.startswith("tensor ") and command not in LOGITS and not _is_acceptable(words)):
+                return "accepted"
+            if command in LOGITS:
+                return self._compare_logits(command, place, result)
+            if allowed is SAME and result != self.expected[command] and "fitting checksum" not in words:
+                return "another result without a message"
+            return said if "cannot be loaded" in said and words != "another library" else None
+        if ended not in ("exit code 1", "exit code 2"):
+            return ended
+        lines = [line for line in said.splitlines() if line.startswith("bleugrad ")]
+        if "Traceback" in said or len(lines) != 1 or "not enough memory" in said:
+            return f"{ended}, not in one line: {said[-300:]}"
+        return f"refused: {lines[0]}" if target.startswith("cache/") else None  # kernels can be built again
+
+    def _read_directly(self, choose, path, ways):
+        """What is wrong with reading damaged copies of a checkpoint: each is refused, or has the same content."""
+        content = path.read_bytes()
+        good = checkpoints.read_checkpoint(path)
+        for _ in range(READ_DIRECTLY):
+            words = choose.choice(ways)(choose, path)
+            try:
+                found = checkpoints.read_checkpoint(path)
+            except FailureError as error:
+                found = None
+                if "\n" in str(error):
+                    return f"{words}: not in one line: {error}"
+            if found is not None and "fitting checksum" not in words and not _equal(found, good):
+                return f"{words}: read with another content"
+            path.write_bytes(content)
+        return None
+
+    def _compare_logits(self, name, place, result):
+        """An independent reader must find logits in the file, which give the same text from an undamaged file."""
+        readers = {".safetensors": load_file, ".pt": partial(torch.load, weights_only=True)}
+        path = place / name
+        try:
+            found = readers.get(path.suffix, np.load)(path)
+            found = found if isinstance(found, torch.Tensor | np.ndarray) else next(iter(found.values()))
+            save_file({"logits": torch.as_tensor(found)}, place / LOGITS[0])
+        except Exception as error:
+            return f"accepted, but {error}"
+        return None if self._result(LOGITS[0], place)[2] == result else "another result than that of its logits"
+
+    def _targets(self):
+        """(file, command that reads it, ways to damage it, what is allowed if the command accepts it)."""
+        tensors = (*damage.PLAIN, *[damage.change_tensor] * 4, *[damage.change_header] * 4)
+        saved = (*damage.PLAIN, *[damage.change_json] * 4)
+        text = (*damage.PLAIN, *[damage.grow_text] * 2)
+        kernels = [str(path.relative_to(self.good)) for path in self.good.glob("cache/bleugrad/kernels/double-*.so")]
+        library = (*damage.PLAIN, damage.foreign_library)
+        return [
+            ("run/checkpoints/last.safetensors", "resume", tensors, SAME),
+            ("run/checkpoints/best.safetensors", "translate", tensors, SAME),
+            ("run/run.json", "resume", saved, SAME),
+            ("run/run.json", "translate", saved, SAME),
+            ("run/vocabulary.source.json", "resume", saved, SAME),
+            ("run/vocabulary.target.json", "translate", saved, SAME),
+            ("run/config.toml", "resume", (*damage.PLAIN, *[damage.change_toml] * 3), ANY),
+            ("run/config.toml", "translate", (*damage.PLAIN, *[damage.change_toml] * 3), ANY),
+            ("run/metrics.jsonl", "resume", damage.PLAIN, SAME),
+            ("run/timings.jsonl", "resume", (*damage.PLAIN, damage.remove), SAME),
+            ("run/.lock", "resume", (damage.spoil_lock, hold_lock), SAME),
+            ("corpus/train.de", "resume", text, SAME),
+            ("corpus/train.en", "resume", text, SAME),
+            ("corpus/valid.de", "resume", text, ANY),
+            ("corpus/valid.en", "resume", text, ANY),
+            *((name, name, (*damage.PLAIN, damage.flip_bits), ANY) for name in LOGITS),
+            (LOGITS[0], LOGITS[0], (damage.change_tensor,), ANY),
+            ("tokens.json", "explain", saved, SAME),
+            *((path, "explain", library, SAME) for path in kernels),
+            *((path, "explain", (damage.spoil_library,), SAME) for path in kernels),
+            *((f"{path}.sha256", "explain", (*damage.PLAIN, damage.remove), SAME) for path in kernels),
+        ]
+
+    def _result(self, name, place):
+        """How a command ended, its standard error, and the result: what it printed, or the checkpoints it wrote."""
+        file = LOGITS[0] if name == "explain" else name
+        explain = ["explain", file, "--vocabulary", "tokens.json", "--reference", "a b a", "--samples", "20"]
+        resume = ["train", "--resume", "--optimizer-epochs", "2", "--output", "run"]
+        commands = {"resume": resume, "translate": ["translate", "run", "--beam", "2"]}
+        ended, shown, said = self._run(commands.get(name, explain), place)
+        if name == "resume":
+            paths = [place / "run" / checkpoints.FOLDER / file for file in (checkpoints.LAST, checkpoints.BEST)]
+            return ended, said, [path.read_bytes() if path.exists() else None for path in paths]
+        return ended, said, shown
+
+    def _run(self, words, place):
+        return run_child(partial(_main, words, place), self.folder / f"said-{place.name}", CHILD_SECONDS)
+
+    def _copy(self, name):
+        _remove(self.folder / name)
+        shutil.copytree(self.good, self.folder / name)
+        return self.folder / name
+
+    def _copy_kernels(self):
+        """Start from the user's compiled kernels: to compile them takes longer than most cases."""
+        kernels = self.good / "cache/bleugrad/kernels"
+        kernels.mkdir(parents=True, mode=0o700)
+        for real in ("float", "double"):
+            if path := build.library_path(real):
+                for file in (path, path.with_name(f"{path.name}.sha256")):
+                    shutil.copy2(file, kernels)
+        build.library_path.cache_clear()
+
+
+def hold_lock(choose, path):
+    """Hold the lock as another process would, until this process ends."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    os.write(handle, b"1 host")
+    return "held"
+
+
+def _main(words, place):
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+    os.chdir(place)
+    os.environ["XDG_CACHE_HOME"] = str(place / "cache")
+    with open("corpus/test.de", "rb") as lines:
+        os.dup2(lines.fileno(), 0)
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+    return main(words)
+
+
+def _is_acceptable(words):
+    return any(f"{way}, with a fitting checksum" in words for way in ACCEPTED)
+
+
+def _remove(place):
+    shutil.rmtree(place, ignore_errors=True)
+
+
+def _equal(one, other):
+    """Whether two checkpoints hold the same tensors and state."""
+    pairs = [(one.weights, other.weights), (one.optimizer, other.optimizer)]
+    same = all(
+        left.keys() == right.keys()
+        and all(left[name].dtype == right[name].dtype and torch.equal(left[name], right[name]) for name in left)
+        for left, right in pairs
+    )
+    return same and one.state == other.state

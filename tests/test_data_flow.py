@@ -1,0 +1,100 @@
+"""One call of the loss goes one way through the folders, and a new choice touches one folder."""
+
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import torch
+
+import bleugrad
+from bleugrad.backends import last_used
+from bleugrad.losses.expected import ExpectedScoreLoss
+from bleugrad.outputs.rows import RowOutput, TokenProbabilities
+from bleugrad.scores.expectation import Expectation, expected_statistics
+from tests.oracles.enumeration import enumerate_sequences
+
+PACKAGE = Path(bleugrad.__file__).parent
+
+
+def traced_files(call):
+    """The file of each function of the package in the order of calls, with the file that called it."""
+    found = []
+
+    def watch(frame, event, _):
+        path = Path(frame.f_code.co_filename)
+        if event == "call" and path.is_relative_to(PACKAGE):
+            caller = Path(frame.f_back.f_code.co_filename)
+            inside = caller.is_relative_to(PACKAGE)
+            found.append((path.relative_to(PACKAGE), caller.relative_to(PACKAGE) if inside else None))
+
+    sys.setprofile(watch)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+def test_one_forward_pass_changes_file_rarely_and_enters_the_core_once(seed):
+    logits = torch.randn(4, 6, 50, requires_grad=True)
+    labels = torch.randint(50, (4, 6))
+    labels[1, 4:] = -100
+    loss = bleugrad.ExpectedBLEULoss()
+    loss(logits, labels)
+    if last_used()["exact_matches"] != "c":
+        pytest.skip("counted with the compiled backend, which is not available here")
+    trace = traced_files(lambda: loss(logits, labels))
+    changes = sum(here[0] != before[0] for before, here in pairwise(trace))
+    entries = [file for file, caller in trace if caller and caller.parts[0] == "losses" != file.parts[0]]
+    assert changes <= 20, [str(file) for file, _ in trace]
+    assert len(entries) == 1, entries
+
+
+class UnigramRecall:
+    """A score: expected unigram matches over reference length."""
+
+    max_order = 1
+
+    def value(self, statistics, level, pool):
+        matches, lengths = statistics.matches[:, 0], statistics.references.lengths[:, 0].to(statistics.matches.dtype)
+        return matches.sum() / lengths.sum() if level == "corpus" else matches / lengths
+
+
+class Probabilities(RowOutput):
+    """An output: rows that are probabilities already."""
+
+    def __init__(self, probs):
+        self.probs, self.shape, self.device = probs, tuple(probs.shape), probs.device
+
+    shape, device = None, None
+
+    def token_probabilities(self, ids, targets, word_start):
+        nothing = self.probs.new_empty(0)
+        return TokenProbabilities(self.probs.gather(2, ids[:, None].expand(*self.shape[:2], -1)), nothing, nothing)
+
+
+def test_a_new_score_and_a_new_output_need_nothing_else(seed):
+    """Both together, against enumeration: the reference `a a b` with three positions over three tokens."""
+    logits = torch.randn(1, 3, 3, dtype=torch.float64)
+    probs, labels = logits.softmax(-1).requires_grad_(), torch.tensor([[0, 0, 1]])
+    loss = ExpectedScoreLoss(Expectation(UnigramRecall()))(Probabilities(probs), labels)
+    sequences, weights = enumerate_sequences(probs[0].detach())
+    counts = [min((row == 0).sum(), 2) + min((row == 1).sum(), 1) for row in sequences]
+    expected = (weights @ counts) / 3
+    assert loss.item() == pytest.approx(1 - expected, abs=1e-12)
+    loss.backward()
+    assert probs.grad.abs().max() > 0.1
+    assert ExpectedScoreLoss(Expectation(UnigramRecall(), level="sentence"))(logits, labels).item() == pytest.approx(
+        loss.item()
+    )
+
+
+def test_a_new_output_has_bleu_and_its_interval(seed):
+    logits, references = torch.randn(2, 4, 5, dtype=torch.float64), [[1, 2, 1], [3]]
+    found = bleugrad.expected_bleu(Probabilities(logits.softmax(-1)), references)
+    wanted = bleugrad.expected_bleu(logits, references)
+    torch.testing.assert_close(found.value, wanted.value)
+    torch.testing.assert_close(found.lower, wanted.lower)
+    statistics, _ = expected_statistics(logits, Expectation(UnigramRecall()), references=references)
+    assert statistics.matches.shape == (2, 1)
