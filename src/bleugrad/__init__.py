@@ -12,7 +12,7 @@ Dimensions, everywhere in this package:
 ``N``     highest n-gram order (``max_order``)
 ========  ==========================================================
 
-Data flows one way: ``logits -> match probabilities -> window probabilities -> expected matches -> BLEU -> loss``.
+Data flows one way: ``output -> match probabilities -> window probabilities -> expected matches -> score -> loss``.
 Masks are True where a position counts. BLEU lies in 0..1.
 
 Names are resolved on first use, so that ``import bleugrad`` costs nothing before one of them is needed.

@@ -101,7 +101,7 @@ def _interval_of_words(
     totals = lengths.ngram_totals(len(score.weights))
     penalty = penalty_by_length(lengths, references)
     orders = torch.arange(totals.shape[1], device=totals.device)
-    longest = (windows.limits[:, None] - orders).clamp(min=0)  # every token a word
+    longest = (windows.limits[:, None] - orders).clamp(min=0)  # if every token is a word
     most = torch.minimum(longest, windows.patterns.clips.sum(2)).to(totals.dtype)
     unsure = slack[:, None].expand_as(probs)
     if windows.ending is None:
