@@ -40,9 +40,13 @@ reproduce: $(STAMP)  ## rerun the README's example, the toy study and the paper'
 	$(BIN)/bleugrad toy --output runs/toy --overwrite
 	$(BIN)/bleugrad reproduce --preset builtin --jobs 2 --output runs/paper
 
-lint: $(STAMP)  ## check style and formatting
+lint: $(STAMP)  ## check style, formatting and the workflows of GitHub
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/check-jsonschema -q --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema -q --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/[!c]*.yml
+	$(BIN)/check-jsonschema -q --builtin-schema vendor.readthedocs .readthedocs.yaml
+	$(BIN)/zizmor -q --offline --min-severity medium .github
 
 format: $(STAMP)  ## mend style and formatting where a machine can
 	$(BIN)/ruff check --fix .
@@ -54,8 +58,10 @@ types: $(STAMP)  ## check types
 docs: $(STAMP)  ## build the documentation into build/docs, warnings are errors
 	$(BIN)/sphinx-build -q -W -n --keep-going -d build/doctrees docs build/docs
 
-package: $(STAMP)  ## build sdist and wheel into dist
+package: $(STAMP)  ## build sdist and wheel into dist, and check them
 	$(BIN)/python -m build --outdir "$(DIST)"
+	$(BIN)/twine check --strict "$(DIST)"/bleugrad-*
+	$(BIN)/check-wheel-contents "$(DIST)"/bleugrad-*.whl
 
 clean:  ## remove build products and caches
 	rm -rf build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache

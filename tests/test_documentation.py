@@ -175,11 +175,17 @@ def documented():
     return found
 
 
-@pytest.mark.parametrize("module", ["bleugrad", "bleugrad.hf"])
-def test_every_public_name_is_documented(module):
-    if module == "bleugrad.hf":
-        for library in ("transformers", "accelerate", "trl"):
-            pytest.importorskip(library)
+@pytest.mark.parametrize(
+    ("module", "libraries"),
+    [
+        ("bleugrad", []),
+        ("bleugrad.hf", ["transformers", "accelerate", "trl"]),
+        ("bleugrad.metrics", ["torchmetrics", "lightning"]),
+    ],
+)
+def test_every_public_name_is_documented(module, libraries):
+    for library in libraries:
+        pytest.importorskip(library)
     shown = [id(value) for value in documented().values()]
     public = importlib.import_module(module)
     names = [name for name in public.__all__ if not name.startswith("__")]

@@ -32,6 +32,7 @@ BELOW = {
     "experiments": AROUND | CORE | {"data", "models", "training"},
     "reports": AROUND,
     "hf": {"extras", "tokenizers"} | CORE,
+    "metrics": {"extras"} | CORE - {"losses"},
     "explanation": {"errors", "extras", "special_ids", "reports", "data", "training"} | CORE,
     "cli": AROUND | CORE | {"explanation", "tokenizers", "data", "models", "training", "experiments", "reports"},
     "__main__": {"cli"},

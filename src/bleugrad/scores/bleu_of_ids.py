@@ -82,13 +82,9 @@ def bleu(
 
     statistics = (matches, totals, lengths, reference_lengths)
     pooled = statistics if level == "sentence" else tuple(statistic.sum(0) for statistic in statistics)
-    matched, possible, hypothesis_length, reference_length = (
-        statistic.to(widest_float(ids.device)) for statistic in pooled
-    )
-    precisions = smoothed_precisions(matched, possible, score.smoothing)
-    penalty = brevity_penalties(hypothesis_length, reference_length)
+    value, precisions, penalty = bleu_of_counts(score, *pooled)
     return BLEUResult(
-        value=penalty * weighted_geometric_mean(precisions, score.weights),
+        value=value,
         matches=matches,
         totals=totals,
         precisions=precisions,
@@ -96,6 +92,16 @@ def bleu(
         hypothesis_lengths=lengths,
         reference_lengths=reference_lengths,
     )
+
+
+def bleu_of_counts(
+    score: BLEU, matches: Tensor, totals: Tensor, hypothesis_length: Tensor, reference_length: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """BLEU, precisions and brevity penalty of integer counts (..., N) and lengths (...)."""
+    dtype = widest_float(matches.device)
+    precisions = smoothed_precisions(matches.to(dtype), totals.to(dtype), score.smoothing)
+    penalty = brevity_penalties(hypothesis_length.to(dtype), reference_length.to(dtype))
+    return penalty * weighted_geometric_mean(precisions, score.weights), precisions, penalty
 
 
 def in_words(

@@ -1,0 +1,75 @@
+"""The metrics as a callback of Lightning."""
+
+from typing import Any
+
+import lightning
+from torch import Tensor
+
+from bleugrad.metrics.expected import ExpectedBLEU
+from bleugrad.metrics.tokens import TokenBLEU
+
+
+class BLEUCallback(lightning.Callback):
+    """Logs ``val_expected_bleu``, its interval, ``val_length_ratio`` and ``val_bleu`` after each validation.
+
+    ``validation_step`` returns a dict: ``logits`` (B, T, V) with ``labels`` (B, T) for expected BLEU, and generated
+    ``tokens`` (B, S) with ``labels`` for the BLEU of token ids. Each is logged if it is there.
+
+    Args:
+        eos_id: EOS of the labels, see :func:`bleugrad.expected_bleu`; generated tokens are scored before their first
+            EOS.
+        word_start: (V,) bool, counts words, see :func:`bleugrad.word_start_mask`.
+
+    Example::
+
+        class Translator(lightning.LightningModule):
+            def validation_step(self, batch, index):
+                return {"logits": self.model(**batch).logits, "labels": batch["labels"]}
+
+
+        lightning.Trainer(callbacks=[BLEUCallback(eos_id=tokenizer.eos_token_id)])
+    """
+
+    def __init__(self, *, eos_id: int | None = None, word_start: Tensor | None = None) -> None:
+        self.eos_id = eos_id
+        self.expected = ExpectedBLEU(eos_id=eos_id, word_start=word_start)
+        self.tokens = TokenBLEU(word_start=word_start)
+
+    def on_validation_epoch_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        """Start both metrics anew, on the device of the module."""
+        for metric in (self.expected, self.tokens):
+            metric.reset()
+            metric.to(pl_module.device)
+
+    def on_validation_batch_end(
+        self,
+        trainer: lightning.Trainer,
+        pl_module: lightning.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        """Add the output of a validation step."""
+        if not isinstance(outputs, dict) or "labels" not in outputs or not {"logits", "tokens"} & set(outputs):
+            found = sorted(outputs) if isinstance(outputs, dict) else type(outputs).__name__
+            raise TypeError(f"validation_step returned {found}; expected a dict with labels, and with logits or tokens")
+        if "logits" in outputs:
+            self.expected.update(outputs["logits"], outputs["labels"])
+        if "tokens" in outputs:
+            self.tokens.update(self._before_end(outputs["tokens"]), self._before_end(outputs["labels"]))
+
+    def on_validation_epoch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        """Log what was measured."""
+        if self.expected.update_called:
+            names = {"lower": "expected_bleu_lower", "upper": "expected_bleu_upper"}
+            found = self.expected.compute().items()
+            pl_module.log_dict({f"val_{names.get(name, name)}": value.float() for name, value in found})
+        if self.tokens.update_called:
+            pl_module.log("val_bleu", self.tokens.compute().float())
+
+    def _before_end(self, ids: Tensor) -> Tensor:
+        if self.eos_id is None:
+            return ids
+        ended = (ids == self.eos_id).cumsum(1) > 0
+        return ids.masked_fill(ended, self.tokens.ignore_index)
