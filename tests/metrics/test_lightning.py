@@ -7,8 +7,8 @@ import torch
 
 lightning = pytest.importorskip("lightning")
 
-from bleugrad.metrics import BLEUCallback, ExpectedBLEU, TokenBLEU
-from tests.metrics.test_metrics import EOS, case
+from bleugrad.metrics import BLEUCallback, ExpectedBLEU, TokenBLEU  # noqa: E402
+from tests.metrics.test_metrics import EOS, case  # noqa: E402
 
 
 class Fixed(lightning.LightningModule):

@@ -7,6 +7,7 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from bleugrad.outputs.output import Output
+from bleugrad.outputs.rows import as_output
 from bleugrad.references.sequences import IdLists
 from bleugrad.scores.expected_bleu import expected_bleu
 
@@ -65,9 +66,8 @@ class ExpectedBLEU(Metric):
             references: labels (B, T), or references as for :func:`bleugrad.expected_bleu`.
             mask: (B, T) bool, positions that count; by default those with a label where ``references`` are (B, T).
         """
-        if mask is None and isinstance(references, Tensor) and isinstance(logits, Tensor):
-            if references.shape == logits.shape[:2]:
-                mask = references.ne(self.ignore_index)
+        if mask is None and isinstance(references, Tensor) and references.shape == as_output(logits).shape[:2]:
+            mask = references.ne(self.ignore_index)
         result = expected_bleu(
             logits,
             references,
