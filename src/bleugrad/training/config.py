@@ -124,3 +124,23 @@ class TrainConfig(TrainingStage):
     tensorboard: bool = option(False, "also write curves for TensorBoard")
     optimizer: OptimizerConfig = stage(OptimizerConfig, "optimizer")
     objective: ObjectiveConfig = stage(ObjectiveConfig, "objective")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.model.one_pass:
+            _check_one_pass(self.model.kind, self.objective)
+
+
+def _check_one_pass(kind: str, objective: ObjectiveConfig) -> None:
+    """Raise where the objective needs a decoder that is fed tokens."""
+    model = f"with model.kind {kind!r}, which is fed no tokens"
+    if objective.name in SAMPLED:
+        raise UsageError(
+            f"objective.name is {objective.name!r} {model}; expected 'ce', {' or '.join(map(repr, EXPECTED))}"
+        )
+    for name, usual in (("feeding", "reference"), ("length", "given"), ("end_positions", 0)):
+        found = getattr(objective, name)
+        if found != usual:
+            raise UsageError(f"objective.{name} is {found!r} {model}; expected {usual!r}, its default")
+    if kind == "ctc" and objective.units == "words":
+        raise UsageError("objective.units is 'words' with model.kind 'ctc'; expected 'tokens', which it can count")

@@ -22,7 +22,7 @@ from bleugrad.data.encoding import build_vocabularies
 from bleugrad.data.preparation import prepare
 from bleugrad.errors import FailureError, UsageError
 from bleugrad.extras import require_translation
-from bleugrad.models.attention_lstm import AttentionLSTM
+from bleugrad.models.kinds import build_model
 from bleugrad.runs.directory import CONFIG, Run, continue_run, read_about, remove_evaluations, start_run
 from bleugrad.runs.lock import locked
 from bleugrad.training import board, checkpoints
@@ -171,7 +171,7 @@ def _build_setup(
     else:
         vocabularies = Vocabularies(*build_vocabularies(corpus, config.data))
     seed_step(config.seed)
-    model = AttentionLSTM(config.model, len(vocabularies.source), len(vocabularies.target))
+    model = build_model(config.model, len(vocabularies.source), len(vocabularies.target))
     fingerprints = {
         "vocabularies": vocabularies.fingerprints(),
         "data": split_fingerprint(corpus.train),
