@@ -4,6 +4,7 @@ Rows are independent given the source, in training and in use. Expected matches 
 """
 
 from dataclasses import dataclass
+from itertools import groupby
 
 import torch
 import torch.nn.functional as F
@@ -194,5 +195,4 @@ def collapsed(frames: list[int]) -> list[int]:
         >>> collapsed([5, 5, 0, 5, 7, 7, 0])
         [5, 5, 7]
     """
-    before = [BLANK, *frames[:-1]]
-    return [token for token, last in zip(frames, before, strict=True) if token not in (last, BLANK)]
+    return [token for token, _ in groupby(frames) if token != BLANK]

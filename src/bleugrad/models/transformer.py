@@ -23,9 +23,8 @@ class Attention(nn.Module):
             one.unflatten(-1, (self.heads, -1)).transpose(1, 2) for one in (self.query(queries), key, value)
         )
         read = F.scaled_dot_product_attention(query, key, value, mask)
-        read = self.output(read.transpose(1, 2).flatten(2))
-        assert isinstance(read, Tensor)
-        return read
+        joined: Tensor = self.output(read.transpose(1, 2).flatten(2))
+        return joined
 
 
 class Layer(nn.Module):
@@ -51,7 +50,8 @@ class Layer(nn.Module):
         if self.reading is not None and self.reading_norm is not None:
             states = states + self.dropout(self.reading(self.reading_norm(states), memory, memory_mask))
         inner = F.relu(self.inner(self.inner_norm(states)))
-        return states + self.dropout(self.outer(inner))
+        after: Tensor = states + self.dropout(self.outer(inner))
+        return after
 
 
 def position_codes(positions: int, like: Tensor) -> Tensor:
