@@ -114,5 +114,5 @@ def test_bad_settings_are_named():
 
 @pytest.mark.parametrize("lengths", [[0, 1], [1, 4]])
 def test_bad_lengths_are_named(model, lengths):
-    with pytest.raises(ValueError, match="source_lengths is from .* expected 1 to 3"):
+    with pytest.raises(ValueError, match=r"source_lengths is from .* expected 1 to 3"):
         model(torch.full((2, 3), 4), torch.tensor(lengths))

@@ -176,8 +176,8 @@ class FrameModel(OnePassModel):
 
     def positions(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
         """The frames of each encoded token, side by side."""
-        frames = self.upsample(encoded.states).view(len(encoded.states), -1, self.config.hidden)
-        return frames, encoded.lengths * self.config.upsampling
+        frames = self.upsample(encoded.states).unflatten(-1, (self.config.upsampling, -1))
+        return frames.flatten(1, 2), encoded.lengths * self.config.upsampling
 
     def tokens(self, best: list[int]) -> tuple[list[int], int]:
         """The collapsed frames."""
