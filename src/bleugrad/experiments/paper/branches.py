@@ -23,6 +23,8 @@ Table = Mapping[str, Any]
 KNOWN: Mapping[str, Table] = MappingProxyType(
     {name: {"objective": {"name": name}} for name in ("ce", "reinforce", "bound", "exact", "unbiased", "mrt")}
     | {
+        "exact-mix": {"objective": {"name": "exact", "cross_entropy_weight": 0.1}},
+        "exact-sharp": {"objective": {"name": "exact", "sharpness": 2.0}},
         "exact-own": {"objective": {"name": "exact", "feeding": "greedy"}},
         "own-mix": {"objective": {"name": "exact", "feeding": "greedy", "cross_entropy_weight": 0.1}},
         "sharp-mix": {
@@ -45,6 +47,8 @@ TITLES: Mapping[str, str] = MappingProxyType(
         "reinforce": "RF",
         "bound": "LB",
         "mrt": "MRT",
+        "exact-mix": "exact, CE",
+        "exact-sharp": "exact, sharp",
         "exact-own": "exact, own tokens",
         "own-mix": "exact, own tokens, CE",
     }

@@ -23,6 +23,8 @@ LOOKS = {
     "bound": ("purple", "^"),
     "exact": ("blue", "D"),
     "unbiased": ("green", "v"),
+    "exact-mix": ("azure", "X"),
+    "exact-sharp": ("brown", "*"),
     "exact-own": ("vermillion", "P"),
     "own-mix": ("azure", "X"),
     "sharp-mix": ("brown", "*"),
