@@ -52,10 +52,12 @@ def expected_loss(
     end_positions: int = 0,
     cross_entropy_weight: float = 0.0,
 ) -> ExpectedBLEULoss:
-    """The loss of "bound" and "exact"."""
+    """The loss of "bound", "exact", and "clipped_mean", whose published form has one order."""
+    only_last = [0.0] * (config.max_order - 1) + [1.0]
     return ExpectedBLEULoss(
         method=config.name,
         max_order=config.max_order,
+        weights=only_last if config.name == "clipped_mean" else None,
         smoothing=config.smoothing,
         level=config.level,
         eos_id=eos_id,

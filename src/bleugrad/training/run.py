@@ -238,8 +238,9 @@ def _describe(run: Run, corpus: Corpus, trainer: Trainer, initial: Path | None) 
     )
     parameters = sum(parameter.numel() for parameter in trainer.parameters)
     vocabularies, processes = trainer.setup.vocabularies, trainer.processes
+    fed = "" if trainer.config.model.one_pass else f", decoder fed {trainer.config.objective.feeding}"
     run.say(
-        f"model: {parameters} parameters, vocabularies of {len(vocabularies.source)} and {len(vocabularies.target)} "
-        f"tokens{f', initial weights of {initial}' if initial else ''}; objective {trainer.config.objective.name}, "
-        f"decoder fed {trainer.config.objective.feeding}; {processes.world} x {processes.device}"
+        f"model: {trainer.config.model.kind}, {parameters} parameters, vocabularies of {len(vocabularies.source)} and {len(vocabularies.target)} "
+        f"tokens{f', initial weights of {initial}' if initial else ''}; "
+        f"objective {trainer.config.objective.name}{fed}; {processes.world} x {processes.device}"
     )

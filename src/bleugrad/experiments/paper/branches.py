@@ -25,6 +25,7 @@ KNOWN: Mapping[str, Table] = MappingProxyType(
     | {
         "exact-mix": {"objective": {"name": "exact", "cross_entropy_weight": 0.1}},
         "exact-sharp": {"objective": {"name": "exact", "sharpness": 2.0}},
+        "clipped-mean": {"objective": {"name": "clipped_mean", "max_order": 2}},
         "exact-own": {"objective": {"name": "exact", "feeding": "greedy"}},
         "own-mix": {"objective": {"name": "exact", "feeding": "greedy", "cross_entropy_weight": 0.1}},
         "sharp-mix": {
@@ -49,6 +50,7 @@ TITLES: Mapping[str, str] = MappingProxyType(
         "mrt": "MRT",
         "exact-mix": "exact, CE",
         "exact-sharp": "exact, sharp",
+        "clipped-mean": "min(E, c)",
         "exact-own": "exact, own tokens",
         "own-mix": "exact, own tokens, CE",
     }

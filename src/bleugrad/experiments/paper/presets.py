@@ -24,7 +24,7 @@ def _from_training(name: str, **more: Any) -> Settings:
 
 
 PAPER = select(("ce", "reinforce", "bound", "exact"), {})
-ONE_PASS_BRANCHES = select(("ce", "exact", "exact-mix", "exact-sharp", "bound"), {})
+ONE_PASS_BRANCHES = select(("ce", "exact", "exact-mix", "exact-sharp", "bound", "clipped-mean"), {})
 BUILTIN = {"corpus": "builtin", "min_count": 1, "batch_size": 16, "builtin_train": 6000, "builtin_valid": 200}
 
 

@@ -25,6 +25,7 @@ LOOKS = {
     "unbiased": ("green", "v"),
     "exact-mix": ("azure", "X"),
     "exact-sharp": ("brown", "*"),
+    "clipped-mean": ("orange", "s"),
     "exact-own": ("vermillion", "P"),
     "own-mix": ("azure", "X"),
     "sharp-mix": ("brown", "*"),
