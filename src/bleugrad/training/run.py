@@ -239,8 +239,9 @@ def _describe(run: Run, corpus: Corpus, trainer: Trainer, initial: Path | None) 
     parameters = sum(parameter.numel() for parameter in trainer.parameters)
     vocabularies, processes = trainer.setup.vocabularies, trainer.processes
     fed = "" if trainer.config.model.one_pass else f", decoder fed {trainer.config.objective.feeding}"
+    sizes = f"vocabularies of {len(vocabularies.source)} and {len(vocabularies.target)} tokens"
     run.say(
-        f"model: {trainer.config.model.kind}, {parameters} parameters, vocabularies of {len(vocabularies.source)} and {len(vocabularies.target)} "
-        f"tokens{f', initial weights of {initial}' if initial else ''}; "
-        f"objective {trainer.config.objective.name}{fed}; {processes.world} x {processes.device}"
+        f"model: {trainer.config.model.kind}, {parameters} parameters, {sizes}"
+        f"{f', initial weights of {initial}' if initial else ''}; objective {trainer.config.objective.name}{fed}; "
+        f"{processes.world} x {processes.device}"
     )
