@@ -12,7 +12,8 @@ Settings = Mapping[str, Any]
 
 def one_pass(kind: str, before: Settings, hidden: int = 128, **optimizer: Any) -> Settings:
     """The settings of a corpus with a one-pass model instead of an LSTM."""
-    model = {"kind": kind, "hidden": hidden, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.1}
+    layers = (3, 1) if kind == "ctc" else (2, 2)  # a layer over the frames of ctc costs three times as much
+    model = {"kind": kind, "hidden": hidden, "encoder_layers": layers[0], "decoder_layers": layers[1], "dropout": 0.1}
     return {**before, "model": model, "optimizer": {"learning_rate": 2e-3, "epochs": 20, "patience": 1, **optimizer}}
 
 
