@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import groupby
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bleugrad.models.config import ModelConfig
@@ -22,15 +21,11 @@ BLANK = PAD
 
 @dataclass(frozen=True)
 class Encoded:
-    """Encoded sources (B, S, H), and their lengths (B,) on the same device."""
+    """Encoded sources (B, S, H), their lengths (B,) on the same device, and the mask of :func:`attention_mask`."""
 
     states: Tensor
     lengths: Tensor
-
-    @property
-    def mask(self) -> Tensor:
-        """(B, 1, 1, S) bool, True at tokens."""
-        return places(self.lengths, self.states.shape[1])[:, None, None]
+    mask: Tensor | None
 
 
 def places(lengths: Tensor, longest: int) -> Tensor:
@@ -41,6 +36,12 @@ def places(lengths: Tensor, longest: int) -> Tensor:
         [[True, False], [True, True]]
     """
     return torch.arange(longest, device=lengths.device) < lengths[:, None]
+
+
+def attention_mask(lengths: Tensor, longest: int) -> Tensor | None:
+    """(B, 1, 1, longest) bool, True at the places that attention may read; None, which is faster, for all."""
+    mask = places(lengths, longest)
+    return None if bool(mask.all()) else mask[:, None, None]
 
 
 class OnePassModel(TranslationModel):
@@ -68,18 +69,19 @@ class OnePassModel(TranslationModel):
     def encode(self, source: Tensor, source_lengths: Tensor) -> Encoded:
         """Encode sources (B, S), padded on the right with any id; ``source_lengths`` (B,) are at least 1."""
         check_source(source, source_lengths)
+        lengths = source_lengths.to(source.device)
+        mask = attention_mask(lengths, source.shape[1])
         embedded = self.source_embedding(source)
-        encoded = Encoded(embedded, source_lengths.to(source.device))
         states = self.dropout(embedded + position_codes(source.shape[1], embedded))
         for layer in self.encoder:
-            states = layer(states, encoded.mask)
-        return Encoded(self.encoder_norm(states), encoded.lengths)
+            states = layer(states, mask)
+        return Encoded(self.encoder_norm(states), lengths, mask)
 
     def decode(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
         """Hidden states (B, T, H) of all positions, and the number of positions of each sentence (B,)."""
         states, lengths = self.positions(encoded)
         states = self.dropout(states + position_codes(states.shape[1], states))
-        mask = places(lengths, states.shape[1])[:, None, None]
+        mask = attention_mask(lengths, states.shape[1])
         for layer in self.decoder:
             states = layer(states, mask, encoded.states, encoded.mask)
         return self.decoder_norm(states), lengths
@@ -92,7 +94,7 @@ class OnePassModel(TranslationModel):
         """The translation in the best symbol of each position, and the number of positions it was made from."""
         raise NotImplementedError
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def translate(
         self, source: Tensor, source_lengths: Tensor, maximum: Tensor, forbid_unk: bool = False
     ) -> list[Hypothesis]:
@@ -105,12 +107,14 @@ class OnePassModel(TranslationModel):
         logits, lengths = self(source, source_lengths)
         self.train(training)
         with torch.autocast(logits.device.type, enabled=False):
-            log_probs = F.log_softmax(logits.to(torch.promote_types(logits.dtype, torch.float32)), -1)
-        log_probs[..., self.never(forbid_unk)] = -torch.inf
-        best_log_probs, best = log_probs.max(-1)
+            logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+            totals = logits.logsumexp(-1)
+            for token in self.never(forbid_unk):
+                logits[..., token] = -torch.inf
+            best_logits, best = logits.max(-1)
         found = []
         for row, values, length, most in zip(
-            best.tolist(), best_log_probs.tolist(), lengths.tolist(), maximum.tolist(), strict=True
+            best.tolist(), (best_logits - totals).tolist(), lengths.tolist(), maximum.tolist(), strict=True
         ):
             tokens, used = self.tokens(row[:length])
             log_prob = sum(values[:used])

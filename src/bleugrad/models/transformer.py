@@ -1,10 +1,14 @@
 """Transformer layers: attention and feed-forward, each after a normalisation and added to its input."""
 
 import math
+from functools import lru_cache
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+CODES = 64
+"""Positions whose codes are kept together."""
 
 
 class Attention(nn.Module):
@@ -16,8 +20,8 @@ class Attention(nn.Module):
         self.query, self.output = nn.Linear(width, width), nn.Linear(width, width)
         self.key_value = nn.Linear(width, 2 * width)
 
-    def forward(self, queries: Tensor, states: Tensor, mask: Tensor) -> Tensor:
-        """The states read, (B, T, H). ``mask`` (B, 1, 1, S) is True at states that count, at least one."""
+    def forward(self, queries: Tensor, states: Tensor, mask: Tensor | None) -> Tensor:
+        """The states read, (B, T, H). ``mask`` (B, 1, 1, S) is True at those that count, at least one; None for all."""
         key, value = self.key_value(states).chunk(2, -1)
         query, key, value = (
             one.unflatten(-1, (self.heads, -1)).transpose(1, 2) for one in (self.query(queries), key, value)
@@ -42,7 +46,7 @@ class Layer(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(
-        self, states: Tensor, mask: Tensor, memory: Tensor | None = None, memory_mask: Tensor | None = None
+        self, states: Tensor, mask: Tensor | None, memory: Tensor | None = None, memory_mask: Tensor | None = None
     ) -> Tensor:
         """States (B, T, H) after this layer; masks are those of :class:`Attention`."""
         normal = self.own_norm(states)
@@ -56,7 +60,12 @@ class Layer(nn.Module):
 
 def position_codes(positions: int, like: Tensor) -> Tensor:
     """Sines and cosines (T, H) that number the positions, as in the first Transformer; H is that of ``like``."""
-    width = like.shape[-1]
-    rates = torch.arange(0, width, 2, device=like.device) * (-math.log(10000.0) / width)
-    angles = torch.arange(positions, device=like.device)[:, None] * rates.exp()
-    return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)[:, :width].to(like.dtype)
+    return _codes(-(-positions // CODES) * CODES, like.shape[-1], like.dtype, like.device)[:positions]
+
+
+@lru_cache(maxsize=16)
+def _codes(positions: int, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    with torch.inference_mode(False):  # a cached tensor of inference mode could not be used in training
+        rates = torch.arange(0, width, 2, device=device) * (-math.log(10000.0) / width)
+        angles = torch.arange(positions, device=device)[:, None] * rates.exp()
+        return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)[:, :width].to(dtype)
