@@ -17,7 +17,7 @@ BELOW = {
     "references": {"arguments", "backends"},
     "lengths": {"backends", "pooling", "references"},
     "matches": {"backends", "references", "lengths"},
-    "outputs": {"backends", "references", "matches"},
+    "outputs": {"arguments", "backends", "references", "matches"},
     "scores": CORE - {"losses"},
     "losses": CORE,
     "tokenizers": {"arguments"},

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from bleugrad.losses.minimum_risk import MinimumRiskLoss
     from bleugrad.losses.reinforce import ReinforceLoss
     from bleugrad.losses.unbiased import UnbiasedBLEULoss
+    from bleugrad.outputs.ctc import CTC
+    from bleugrad.outputs.graph import Graph
     from bleugrad.outputs.rows import Projection
     from bleugrad.scores.bleu_of_ids import bleu
     from bleugrad.scores.expected_bleu import expected_bleu
@@ -44,8 +46,10 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "BLEUResult": "bleugrad.scores.results",
+    "CTC": "bleugrad.outputs.ctc",
     "ExpectedBLEULoss": "bleugrad.losses.expected",
     "ExpectedBLEUResult": "bleugrad.scores.results",
+    "Graph": "bleugrad.outputs.graph",
     "MinimumRiskLoss": "bleugrad.losses.minimum_risk",
     "Projection": "bleugrad.outputs.rows",
     "ReinforceLoss": "bleugrad.losses.reinforce",
@@ -62,9 +66,11 @@ _HOMES = {
 }
 
 __all__ = [
+    "CTC",
     "BLEUResult",
     "ExpectedBLEULoss",
     "ExpectedBLEUResult",
+    "Graph",
     "MinimumRiskLoss",
     "Projection",
     "ReinforceLoss",

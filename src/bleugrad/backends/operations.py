@@ -33,6 +33,25 @@ Also the log-probabilities of ``targets`` (B, T, J), and the summed probability 
 """
 
 
+def _framed(logits: Tensor, ids: Tensor, counted: Tensor | None, blank: int) -> Outputs:
+    matched = _gathered(logits, ids, None, None)[0]
+    return matched, matched.new_empty(matched.shape[:2])
+
+
+frame_probabilities = Operation(
+    "frame_probabilities",
+    "Tensor logits, Tensor ids, Tensor? counted, int blank",
+    outputs=2,
+    shapes=_framed,
+    gradients=("logits",),
+)
+"""Probabilities of the tokens ``ids`` (B, L) at each frame of ``logits`` (B, T, V), and of repetitions: (B, T). Exact.
+
+A frame is a repetition if it holds the symbol of the frame before it, and not blank: the sum of the products of the
+two rows. Frames that are not ``counted`` (B, T) are passed over; None counts all.
+"""
+
+
 def _projected(
     hidden: Tensor,
     weight: Tensor,
@@ -106,6 +125,37 @@ exact_matches = Operation(
     backends=("c",),
 )
 """Expected new clipped matches completed at each position: (T, B, L) to (T, B, N). Exact. See ``matches/exact.py``."""
+
+frame_matches = Operation(
+    "frame_matches",
+    "Tensor token_probs, Tensor blank, Tensor clips, Tensor overlaps, Tensor ids",
+    outputs=1,
+    shapes=lambda token_probs, blank, clips, *_: (token_probs.new_empty(clips.shape[:2]),),
+    gradients=("token_probs", "blank"),
+)
+"""Expected clipped matches of CTC frames: (T, B, L), and (T, B) for blank, to (B, N). Exact. See ``matches/frames.py``.
+
+``ids`` (B, L) say which columns hold the same token.
+"""
+
+
+def _walked(token_probs: Tensor, transitions: Tensor, clips: Tensor, *_: Tensor) -> Outputs:
+    steps, batch = token_probs.shape[:2]
+    return token_probs.new_empty(clips.shape[:2]), token_probs.new_empty(batch, steps + 1)
+
+
+path_matches = Operation(
+    "path_matches",
+    "Tensor token_probs, Tensor transitions, Tensor clips, Tensor overlaps, Tensor ids, Tensor limits",
+    outputs=2,
+    shapes=_walked,
+    gradients=("token_probs", "transitions"),
+)
+"""Expected clipped matches along a random path, (B, N), and the distribution of its length, (B, T + 1). Exact.
+
+The path starts at vertex 0, goes from w to u > w with probability ``transitions[b, w, u]`` and ends at vertex
+``limits - 1``. Other inputs as for :data:`frame_matches`; see ``matches/paths.py``.
+"""
 
 bound_matches = Operation(
     "bound_matches",

@@ -73,7 +73,7 @@ def random_lengths(ending: Stopping) -> Lengths:
     """
     batch, sizes = ending.stop.shape
     reached = torch.cat([ending.stop.new_ones(batch, 1), ending.survival.t()], 1)
-    return Lengths(_all_lengths(batch, sizes, ending.stop.device), reached * ending.stop)
+    return Lengths(all_lengths(batch, sizes, ending.stop.device), reached * ending.stop)
 
 
 def word_counts(opening: Tensor, limits: Tensor, ending: Stopping | None = None) -> Lengths:
@@ -86,8 +86,9 @@ def word_counts(opening: Tensor, limits: Tensor, ending: Stopping | None = None)
     stops = (None, None) if ending is None else (ending.alive, ending.stop)
     probs = operations.word_counts(opening, limits, *stops)
     batch, sizes = probs.shape
-    return Lengths(_all_lengths(batch, sizes, limits.device), probs)
+    return Lengths(all_lengths(batch, sizes, limits.device), probs)
 
 
-def _all_lengths(batch: int, sizes: int, device: torch.device) -> Tensor:
+def all_lengths(batch: int, sizes: int, device: torch.device) -> Tensor:
+    """The support 0..sizes - 1 of each sentence: (B, sizes)."""
     return torch.arange(sizes, device=device).expand(batch, sizes)

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from bleugrad.lengths.lengths import Lengths, Stopping, fixed_lengths, random_lengths, stopping, word_counts
 from bleugrad.matches.bound import bound_matches
+from bleugrad.matches.clipped_mean import clipped, row_counts
 from bleugrad.matches.exact import exact_matches
 from bleugrad.references.ngrams import Patterns
 from bleugrad.references.sequences import References
@@ -75,11 +76,11 @@ def row_statistics(match_probs: Tensor, opening: Tensor, targets: Targets, metho
         match_probs: (B, T, L), the probabilities of ``targets.columns``.
         opening: (B, T), the probability of a token that opens a word; not used where tokens are counted.
         targets: with their patterns.
-        method: "exact" or "bound".
+        method: "exact", "bound" or "clipped_mean".
     """
     patterns, limits = targets.patterns, targets.limits
     assert patterns is not None
-    match_probs, opening = _counted_first(match_probs, targets), _counted_first(opening, targets)
+    match_probs, opening = counted_first(match_probs, targets), counted_first(opening, targets)
     if targets.end_positions > 0:
         match_probs, opening, limits = _with_end(match_probs, opening, limits, targets.end_positions)
     ending = None
@@ -96,14 +97,15 @@ def row_statistics(match_probs: Tensor, opening: Tensor, targets: Targets, metho
         probs, boundary = word_probabilities(match_probs, targets.words), _word_boundary(opening, limits, ending)
         windows = UnitWindows(probs, patterns, limits, ending, opening, boundary)
     totals = lengths.mean_totals(patterns.clips.shape[1])
-    if method == "bound":
-        return ExpectedStatistics(_bound(windows, targets), totals, lengths, targets.units, windows)
+    if method != "exact":
+        matches = _bound(windows, targets) if method == "bound" else _clipped_mean(windows)
+        return ExpectedStatistics(matches, totals, lengths, targets.units, windows)
     new_matches = windows.exact_matches()
     windows = replace(windows, new_matches=new_matches)
     return ExpectedStatistics(new_matches.sum(0), totals, lengths, targets.units, windows)
 
 
-def _counted_first(probs: Tensor, targets: Targets) -> Tensor:
+def counted_first(probs: Tensor, targets: Targets) -> Tensor:
     """Move the counted positions of (B, T) or (B, T, L) to the front, 0 after them; an empty tensor stays empty."""
     if targets.order is None or probs.dim() < 2:
         return probs
@@ -138,6 +140,15 @@ def _bound(windows: UnitWindows, targets: Targets) -> Tensor:
         return bound_matches(windows.probs, windows.patterns, None, windows.boundary)
     probs = _renormalised(windows.probs, windows.ending.alive, 1 if targets.words is None else targets.words.spans)
     return bound_matches(probs, windows.patterns, windows.ending.survival, windows.boundary)
+
+
+def _clipped_mean(windows: UnitWindows) -> Tensor:
+    """min(E[count], c), of tokens."""
+    if windows.opening is not None:
+        raise ValueError("method is 'clipped_mean', but word_start is given; expected 'exact' or 'bound' in words")
+    survival = None if windows.ending is None else windows.ending.survival
+    clips = windows.patterns.clips
+    return clipped(row_counts(windows.probs, clips.shape[1], survival), clips)
 
 
 def _renormalised(unit_probs: Tensor, alive: Tensor, spans: int | Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 
 import torch
+from torch import Tensor
 
 from bleugrad.matches.statistics import ExpectedStatistics
 from bleugrad.references.targets import Targets
@@ -17,6 +18,12 @@ class Output(ABC):
 
     name = "logits"
     """What messages call it."""
+
+    aligned = True
+    """Whether position t of the labels is compared with position t of the output; otherwise labels are references."""
+
+    lengths: Tensor | None = None
+    """(B,), how many positions of each sentence count; None for all."""
 
     @property
     @abstractmethod
@@ -34,7 +41,17 @@ class Output(ABC):
 
     @abstractmethod
     def statistics(self, targets: Targets, method: str, label_log_probs: bool = False) -> ExpectedStatistics:
-        """The expected statistics against the targets, differentiable; ``method`` is "exact" or "bound".
+        """The expected statistics against the targets, differentiable; ``method`` is one of METHODS.
 
         With ``label_log_probs`` also the log-probability of each label.
         """
+
+    def check_unaligned(self, targets: Targets, method: str) -> None:
+        """Raise for options that outputs without aligned labels do not have."""
+        name = type(self).__name__
+        if method == "bound":
+            raise ValueError(f"method is 'bound', but {name} has no such bound; expected 'exact' or 'clipped_mean'")
+        if targets.eos_id is not None:
+            raise ValueError(f"eos_id is {targets.eos_id}, but the length of {name} follows from it; expected None")
+        if targets.words is not None:
+            raise ValueError(f"word_start is given, but {name} counts tokens only; expected None")

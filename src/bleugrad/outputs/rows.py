@@ -195,6 +195,15 @@ def check_floating(name: str, value: object, shape: str, dimensions: int) -> Ten
     return value
 
 
+def check_rows(probs: Tensor, mask: Tensor | None, name: str) -> None:
+    """Raise if a row that counts has no softmax: its probabilities (B, T, L) are NaN. Skipped in compiled graphs."""
+    if torch.compiler.is_compiling() or not probs.numel():
+        return
+    bad = probs.detach()[..., 0].isnan()
+    if (bad := bad if mask is None else bad & mask).any():
+        raise_broken_row(bad, name)
+
+
 def raise_broken_row(bad: Tensor, name: str) -> None:
     """Raise for the first row (B, T) without a softmax."""
     sentence, step = (int(index) for index in bad.nonzero()[0])

@@ -67,6 +67,20 @@ def check_batch(name: str, found: int, expected: int, of: str) -> None:
         raise ValueError(f"{name} has {found} sentences; expected {expected}, the batch size of {of}")
 
 
+def check_lengths(name: str, lengths: object, batch: int, steps: int, device: torch.device) -> Tensor:
+    """Return ``lengths`` as an int64 tensor (B,) on the device, if they lie within 0..T."""
+    try:
+        found = torch.as_tensor(lengths, device=device)
+    except (OverflowError, RuntimeError, TypeError, ValueError):
+        raise TypeError(f"{name} is {lengths!r:.200}; expected a tensor (B,) of lengths") from None
+    found = check_ids(name, found)
+    if found.shape != (batch,):
+        raise ValueError(f"{name} has shape {tuple(found.shape)}; expected {(batch,)}")
+    if not torch.compiler.is_compiling() and ((found < 0) | (found > steps)).any():
+        raise ValueError(f"{name} holds {found.tolist()}; expected lengths from 0 to T = {steps}")
+    return found
+
+
 def close_up(values: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
     """Move the valid entries of the last axis to the front, in order; 0 after them. Returns values and lengths.
 
@@ -125,17 +139,7 @@ def prepare_hypotheses(
         raise ValueError(f"hypotheses has shape {tuple(ids.shape)}; expected (B, T)")
     valid = ids != ignore_index
     if lengths is not None:
-        try:
-            lengths = torch.as_tensor(lengths, device=ids.device)
-        except (OverflowError, RuntimeError, TypeError, ValueError):
-            raise TypeError(f"hypothesis_lengths is {lengths!r:.200}; expected a tensor (B,) of lengths") from None
-        lengths = check_ids("hypothesis_lengths", lengths)
-        if lengths.shape != ids.shape[:1]:
-            raise ValueError(f"hypothesis_lengths has shape {tuple(lengths.shape)}; expected {tuple(ids.shape[:1])}")
-        if not torch.compiler.is_compiling() and ((lengths < 0) | (lengths > ids.shape[1])).any():
-            raise ValueError(
-                f"hypothesis_lengths holds {lengths.tolist()}; expected lengths from 0 to T = {ids.shape[1]}"
-            )
+        lengths = check_lengths("hypothesis_lengths", lengths, ids.shape[0], ids.shape[1], ids.device)
         valid = valid & (torch.arange(ids.shape[1], device=ids.device) < lengths[:, None])
     check_range("hypotheses", ids, valid, None, ignore_index)
     return close_up(ids, valid)

@@ -52,6 +52,8 @@ def prepare_targets(
     max_order: int | None = None,
     leave_out: bool = True,
     end_positions: int = 0,
+    aligned: bool = True,
+    lengths: Tensor | None = None,
     of: str = "logits",
     name: str = "references",
 ) -> Targets:
@@ -60,7 +62,7 @@ def prepare_targets(
     Args:
         shape: of the output.
         device: of the output.
-        labels: (B, T), or None.
+        labels: (B, T), or (B, R) where they are not aligned; or None.
         references: (B, R), (B, K, R) or nested lists; None for the labels that count.
         mask: (B, T) bool, positions that count; None for those with a label, or for all if there are no labels.
         eos_id: makes the length random; references are cut before their first EOS.
@@ -69,6 +71,9 @@ def prepare_targets(
         max_order: the highest order of the patterns; None for no patterns.
         leave_out: take the references of a sentence as empty if none of its positions counts.
         end_positions: positions after the last that counts, with tokens that match nothing.
+        aligned: whether label t is the target of position t. Otherwise labels are references, and a sentence without
+            any does not count.
+        lengths: (B,), positions of each sentence that count, if the mask agrees; None for all.
         of: what messages call the output.
         name: what messages call the references.
     """
@@ -76,14 +81,20 @@ def prepare_targets(
     eos_id, labelled = _check_eos(eos_id, vocabulary), None
     if mask is not None:
         mask = check_mask(mask, batch, steps, device)
+    if lengths is not None:
+        within = torch.arange(steps, device=device) < lengths[:, None]
+        mask = within if mask is None else mask & within
     if labels is not None:
-        labels = _check_labels(labels, batch, steps).to(device)
+        labels = _check_labels(labels, batch, steps if aligned else None).to(device)
         labelled = labels != ignore_index
         check_range("labels", labels, labelled, vocabulary, ignore_index)
+        if not aligned:
+            present = labelled.any(1, keepdim=True)
+            mask = present.expand(batch, steps) if mask is None else mask & present
         mask = labelled if mask is None else mask
         if references is None:
-            references, name = torch.where(mask, labels, ignore_index), "labels"
-        labels, labelled = torch.where(labelled, labels, 0), labelled & mask
+            references, name = torch.where(mask, labels, ignore_index) if aligned else labels, "labels"
+        labels, labelled = torch.where(labelled, labels, 0), labelled & mask if aligned else labelled
     elif references is None:
         raise TypeError("labels and references are both None; expected labels (B, T), or references")
     tokens = prepare_references(
@@ -149,11 +160,14 @@ def _check_eos(eos_id: object, vocabulary: int) -> int | None:
     return found
 
 
-def _check_labels(labels: object, batch: int, steps: int) -> Tensor:
+def _check_labels(labels: object, batch: int, steps: int | None) -> Tensor:
+    """Return ``labels`` if they are ids (B, T), or (B, R) of any R if ``steps`` is None."""
     if not isinstance(labels, Tensor):
         raise TypeError(f"labels is a {type(labels).__name__}; expected a tensor of token ids (B, T)")
     labels = check_ids("labels", labels)
-    if labels.shape != (batch, steps):
+    if steps is None and (labels.dim() != 2 or labels.shape[0] != batch):
+        raise ValueError(f"labels has shape {tuple(labels.shape)}; expected ({batch}, R), one row for each sentence")
+    if steps is not None and labels.shape != (batch, steps):
         raise ValueError(
             f"labels has shape {tuple(labels.shape)}; expected {(batch, steps)}, as the logits' (B, T): "
             "do not flatten the batch, n-grams must not cross sentences"

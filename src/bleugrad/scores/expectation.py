@@ -24,7 +24,7 @@ class Expectation(Generic[S]):
 
     Attributes:
         score: what is made of the statistics.
-        method: "exact", or "bound" for the paper's bound of the matches.
+        method: "exact", "bound" for the paper's bound of the matches, or "clipped_mean" for min(E[count], c).
         level: "corpus" pools the statistics of the batch before the score, "sentence" scores each sentence.
         eos_id: makes the length random: the hypothesis is the tokens before the first EOS.
         ignore_index: the padding id of labels and references.
@@ -83,6 +83,8 @@ def expected_statistics(
             max_order=expectation.score.max_order,
             leave_out=leave_out,
             end_positions=expectation.end_positions,
+            aligned=output.aligned,
+            lengths=output.lengths,
             of=output.name,
         )
         return output.statistics(targets, expectation.method, label_log_probs), targets

@@ -1,0 +1,68 @@
+"""Match probabilities of CTC frames, and the probability that a frame repeats the symbol of the one before it.
+
+As for :data:`bleugrad.backends.operations.row_probabilities` the softmax is kept and becomes the gradient, sentence by
+sentence, so that the product of neighbouring rows needs no second tensor of the logits' size.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bleugrad.backends.dtypes import compute_dtype
+from bleugrad.backends.operation import Outputs
+
+
+def forward(keep: bool, logits: Tensor, ids: Tensor, counted: Tensor | None, blank: int) -> tuple[Outputs, Any]:
+    """See :data:`bleugrad.backends.operations.frame_probabilities`."""
+    dtype = compute_dtype(logits)
+    kept = logits.softmax(-1, dtype=dtype) if keep and logits.dtype == dtype else None
+    matched = logits.new_empty(*logits.shape[:2], ids.shape[1], dtype=dtype)
+    repeated = matched.new_zeros(logits.shape[:2])
+    for sentence, frames in enumerate(logits):
+        probs = frames.softmax(-1, dtype=dtype) if kept is None else kept[sentence]
+        torch.index_select(probs, 1, ids[sentence], out=matched[sentence])
+        rows = _counted_rows(counted, sentence, probs)
+        if len(rows) > 1:
+            probs = probs[rows]
+            products = probs[1:] * probs[:-1]
+            products[:, blank] = 0
+            repeated[sentence, rows[1:]] = products.sum(1)
+    return (matched, repeated), kept
+
+
+def backward(kept: Any, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -> tuple[Tensor]:
+    """The gradient of the logits, in the place of the softmax if that was kept.
+
+    With w_t the gradient of ``repeated``, that of p[t, v] is w_t p[t-1, v] + w_{t+1} p[t+1, v], blank apart.
+    """
+    logits, ids, counted, blank = inputs
+    matched, repeated = outputs
+    pull = torch.zeros_like(matched) if grads[0] is None else grads[0] * matched
+    weights = torch.zeros_like(repeated) if grads[1] is None else grads[1]
+    grad = torch.empty_like(logits) if kept is None else kept
+    for sentence, frames in enumerate(logits):
+        probs = frames.softmax(-1, dtype=matched.dtype) if kept is None else kept[sentence]
+        rows = _counted_rows(counted, sentence, probs)
+        other, inner = torch.zeros_like(probs), pull[sentence].sum(-1)
+        if len(rows) > 1:
+            weight, chosen = weights[sentence, rows[1:], None], probs[rows]
+            near = torch.nn.functional.pad(chosen[:-1] * weight, (0, 0, 1, 0))
+            near[:-1] += chosen[1:] * weight
+            near[:, blank] = 0
+            other[rows] = near
+            share = weights[sentence, rows] * repeated[sentence, rows]
+            inner[rows] += share
+            inner[rows[:-1]] += share[1:]
+        found = probs * (other - inner[:, None])
+        found.scatter_add_(1, ids[sentence].expand(len(found), -1), pull[sentence])
+        broken = matched[sentence, :, :1].isnan().any(1) if matched.shape[2] else repeated[sentence].isnan()
+        grad[sentence] = found.masked_fill(broken[:, None], 0)
+    return (grad,)
+
+
+def _counted_rows(counted: Tensor | None, sentence: int, probs: Tensor) -> Tensor:
+    """The frames of a sentence that count."""
+    if counted is None:
+        return torch.arange(len(probs), device=probs.device)
+    return counted[sentence].nonzero().squeeze(1)

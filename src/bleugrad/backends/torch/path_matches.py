@@ -1,0 +1,79 @@
+"""Expected matches along the paths of a graph, by the automata of all n-grams, and the distribution of path lengths."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bleugrad.backends.operation import Outputs
+from bleugrad.backends.torch.automata import automata
+from bleugrad.backends.torch.frame_matches import gathered_probs
+
+
+def forward(
+    keep: bool, token_probs: Tensor, transitions: Tensor, clips: Tensor, overlaps: Tensor, ids: Tensor, limits: Tensor
+) -> tuple[Outputs, Any]:
+    """See :data:`bleugrad.backends.operations.path_matches`. Keeps the states after each vertex and before it."""
+    steps, batch, _ = token_probs.shape
+    groups = automata(clips, ids, token_probs.dtype, steps, merging=False)
+    gathered = [gathered_probs(token_probs, group) for group in groups]
+    sizes = [group.start()[0].numel() for group in groups]
+    matches = token_probs.new_zeros(clips.shape[:2])
+    after = token_probs.new_zeros(batch, steps, steps + 1 + sum(sizes))
+    before = torch.zeros_like(after)
+    if steps:
+        starts = [group.start().flatten(1) for group in groups]
+        before[:, 0, steps + 1 :] = torch.cat(starts, 1) if starts else 0
+        before[:, 0, 0] = 1
+    for u in range(steps):
+        if u:
+            before[:, u] = (transitions[:, None, :u, u] @ after[:, :u]).squeeze(1)
+        length, *states = before[:, u].split([steps + 1, *sizes], 1)
+        after[:, u, 1 : steps + 1] = length[:, :-1]
+        first = steps + 1
+        for group, probs, flat in zip(groups, gathered, states, strict=True):
+            state, new = group.emit(probs[u], flat.view_as(group.start()), None)
+            after[:, u, first : first + flat.shape[1]] = state.flatten(1)
+            matches[:, group.order] += (new * group.weights).sum((1, 2))
+            first += flat.shape[1]
+    lengths = _at_last(after, limits)[:, : steps + 1].clone()
+    lengths[:, 0] += limits == 0
+    return (matches, lengths), (groups, gathered, before, after) if keep else None
+
+
+def _at_last(after: Tensor, limits: Tensor) -> Tensor:
+    """What the last vertex of each sentence holds, 0 where it has none."""
+    if after.shape[1] == 0:
+        return after.new_zeros(after.shape[0], after.shape[2])
+    last = after.gather(1, (limits - 1).clamp(min=0)[:, None, None].expand(-1, 1, after.shape[2])).squeeze(1)
+    return last * (limits > 0)[:, None]
+
+
+def backward(kept: Any, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -> tuple[Tensor, Tensor]:
+    """The gradients of ``token_probs`` and ``transitions``."""
+    token_probs, transitions, *_, limits = inputs
+    groups, gathered, before, after = forward(True, *inputs)[1] if kept is None else kept
+    steps = token_probs.shape[0]
+    of_tokens, of_before, of_after = torch.zeros_like(token_probs), torch.zeros_like(before), torch.zeros_like(after)
+    if grads[1] is not None and steps:
+        ends = torch.arange(steps, device=limits.device) == limits[:, None] - 1
+        of_after[:, :, : steps + 1] = ends[:, :, None] * grads[1][:, None]
+    of_matches = torch.zeros_like(outputs[0]) if grads[0] is None else grads[0]
+    for u in range(steps - 1, -1, -1):
+        of_before[:, u, :steps] = of_after[:, u, 1 : steps + 1]
+        first = steps + 1
+        for group, probs in zip(groups, gathered, strict=True):
+            like = group.start()
+            here = slice(first, first + like[0].numel())
+            first = here.stop
+            of_state, of_probs, _ = group.pull(
+                of_after[:, u, here].view_as(like),
+                of_matches[:, group.order, None, None],
+                probs[u],
+                before[:, u, here].view_as(like),
+                None,
+            )
+            of_before[:, u, here] = of_state.flatten(1)
+            of_tokens[u].scatter_add_(1, group.columns.flatten(1), of_probs.flatten(1))
+        of_after[:, :u] += transitions[:, :u, u, None] * of_before[:, u, None]
+    return of_tokens, (after @ of_before.mT).triu(1)

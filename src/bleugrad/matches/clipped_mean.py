@@ -1,0 +1,72 @@
+"""Clipped expected counts, sum_g min(E[count(g)], c_g): the bag-of-n-grams objective of published one-pass models.
+
+BoN (Shao et al., 2020) for independent rows, NMLA (Shao and Feng, 2022) for CTC and FA-DAT (Ma et al., 2023) for graphs
+train on one order of it. It is an upper bound of E[O_n], since min is concave, and not differentiable at the clip. Here
+as a baseline, in torch operations; :mod:`bleugrad.matches.exact` has the expectation of clipped counts.
+"""
+
+import torch
+from torch import Tensor
+
+
+def clipped(counts: Tensor, clips: Tensor) -> Tensor:
+    """sum_g min(E[count(g)], c_g): (B, N, L) each to (B, N). Counts of columns without a clip do not matter."""
+    return torch.minimum(counts, clips.to(counts.dtype)).sum(2)
+
+
+def row_counts(token_probs: Tensor, max_order: int, survival: Tensor | None) -> Tensor:
+    """E[count] of the n-gram from each column on, for independent rows: (T, B, L) to (B, N, L). Exact.
+
+    The sum over starts of the product of the tokens' probabilities. ``survival`` (T, B) is the probability that none of
+    the tokens 0..t ends the sequence; None where the length is fixed.
+    """
+    before = None if survival is None else torch.nn.functional.pad(survival[:-1], (0, 0, 1, 0), value=1.0)
+    window = token_probs if before is None else token_probs * before[..., None]
+    counts = []
+    for order in range(max_order):
+        if order:
+            window = window[:-1] * shifted(token_probs, order)[order:]
+        counts.append(window.sum(0))
+    return torch.stack(counts, 1)
+
+
+def frame_counts(token_probs: Tensor, blank: Tensor, ids: Tensor, max_order: int) -> Tensor:
+    """E[count] of the n-gram from each column on, for CTC frames: (T, B, L), and (T, B) for blank, to (B, N, L). Exact.
+
+    The recursion of :mod:`bleugrad.matches.frames` without the condition that the n-gram has not occurred before.
+    """
+    columns = torch.stack([shifted(token_probs, s) for s in range(max_order)])
+    differs = torch.stack([shifted(ids, s) != shifted(ids, s - 1) for s in range(1, max_order)] or [ids.new_zeros(0)])
+    symbol = blanks = token_probs.new_zeros(max_order - 1, *ids.shape)
+    last, counts = torch.zeros_like(ids, dtype=token_probs.dtype), []
+    for t in range(token_probs.shape[0]):
+        ready = blanks + symbol * differs
+        new = columns[1:, t] * ready
+        counts.append(torch.cat([(columns[0, t] * (1 - last)).unsqueeze(0), new]))
+        last = columns[0, t]
+        blanks = blank[t][:, None] * (symbol + blanks)
+        stays = columns[1:-1, t] * symbol[1:]
+        symbol = torch.cat([last.unsqueeze(0), new[:-1] + stays]) if max_order > 1 else symbol
+    return torch.stack(counts).sum(0).transpose(0, 1) if counts else token_probs.new_zeros(len(ids), max_order, 0)
+
+
+def path_counts(token_probs: Tensor, transitions: Tensor, max_order: int) -> Tensor:
+    """E[count] of the n-gram from each column on, along random paths: (B, T, L), (B, T, T) to (B, N, L). Exact.
+
+    The probability r of visiting each vertex solves r = e_0 + r E.
+    """
+    batch, steps, _ = token_probs.shape
+    start = token_probs.new_zeros(batch, steps, 1)
+    start[:, :1] = 1
+    system = torch.eye(steps, device=start.device, dtype=start.dtype) - transitions.mT
+    window = token_probs * torch.linalg.solve_triangular(system, start, upper=False, unitriangular=True)
+    counts = [window.sum(1)]
+    for order in range(1, max_order):
+        window = (transitions.mT @ window) * shifted(token_probs, order)
+        counts.append(window.sum(1))
+    return torch.stack(counts, 1)
+
+
+def shifted(columns: Tensor, number: int) -> Tensor:
+    """The entry that many columns on, 0 past the end: (..., L) to (..., L)."""
+    return torch.nn.functional.pad(columns[..., number:], (0, min(number, columns.shape[-1])))

@@ -1,0 +1,47 @@
+"""Expected statistics of CTC frames: the output is what is left after repeated symbols are merged and blanks removed.
+
+For an n-gram g = g_1..g_n that counts once and does not overlap itself, with q_s = P_t(g_s), b = P_t(blank), A the
+probability that g has not occurred yet, and x_s, z_s those that it had not occurred before the last s tokens, which are
+g_1..g_s, and the last frame is g_s, or blank::
+
+    new match  u    = q_n (z_{n-1} + x_{n-1} [g_{n-1} != g_n])              (n = 1: q_1 A)
+    z_s  <-  b   (x_s + z_s)                                                s = 1..n-1
+    x_s  <-  q_s (x_s + z_{s-1} + x_{s-1} [g_{s-1} != g_s])                 s = 2..n-1, old values on the right
+    x_1  <-  q_1 A                                                          a repeated g_1 is merged
+    A    <-  A - u,      E[match] = sum of u
+
+Clips above 1 and n-grams that overlap themselves need an automaton, ``backends/torch/automata.py``. Nothing is fed back
+in such a model, so the expectation is over what the model does in use.
+"""
+
+from torch import Tensor
+
+from bleugrad.backends import operations
+from bleugrad.lengths.frames import frame_lengths
+from bleugrad.matches.clipped_mean import clipped, frame_counts
+from bleugrad.matches.statistics import ExpectedStatistics, counted_first
+from bleugrad.references.targets import Targets
+
+
+def frame_statistics(match_probs: Tensor, repeated: Tensor, targets: Targets, method: str) -> ExpectedStatistics:
+    """Expected statistics of CTC frames.
+
+    Args:
+        match_probs: (B, T, L + 1), the probabilities of ``targets.columns``, then of blank.
+        repeated: (B, T), the probability that a frame repeats the symbol of the frame before it.
+        targets: with their patterns.
+        method: "exact" or "clipped_mean".
+
+    Matches are exact, O(T B N^2 L) time. E[length] is exact, and its distribution a surrogate: see
+    :func:`bleugrad.lengths.frames.frame_lengths`.
+    """
+    patterns = targets.patterns
+    assert patterns is not None
+    probs = counted_first(match_probs, targets).transpose(0, 1)
+    tokens, blank = probs[..., :-1].contiguous(), probs[..., -1].contiguous()
+    if method == "exact":
+        matches = operations.frame_matches(tokens, blank, patterns.clips, patterns.overlaps, targets.columns)
+    else:
+        matches = clipped(frame_counts(tokens, blank, targets.columns, patterns.clips.shape[1]), patterns.clips)
+    lengths = frame_lengths(blank.t(), counted_first(repeated, targets), targets.limits)
+    return ExpectedStatistics(matches, lengths.mean_totals(patterns.clips.shape[1]), lengths, targets.units)

@@ -1,0 +1,110 @@
+"""The output of a CTC model: independent frames, merged."""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from bleugrad.arguments import check_int
+from bleugrad.backends import operations
+from bleugrad.backends.dtypes import compute_dtype
+from bleugrad.matches.frames import frame_statistics
+from bleugrad.matches.statistics import ExpectedStatistics
+from bleugrad.outputs.output import Output
+from bleugrad.outputs.rows import check_floating, check_rows
+from bleugrad.references.sequences import check_lengths, close_up
+from bleugrad.references.targets import Targets
+
+
+class CTC(Output):
+    """Frames (B, T, V) of a CTC model: repeated symbols are merged, then blanks are removed.
+
+    Pass it wherever logits are accepted. Frames are independent and nothing is fed back, so expectations are over what
+    the model does in use. Labels are references: (B, R) for any R, padded with ``ignore_index``. What is what:
+
+    * matches: **exact**, with all clips and repeats.
+    * E[length], and the totals of orders 1 and 2: **exact**. The distribution of the length is a **surrogate**, and so
+      are the totals above order 2 and the brevity penalty; see :func:`bleugrad.lengths.frames.frame_lengths`.
+    * No certified interval is known.
+
+    Args:
+        logits: (B, T, V), any floating type.
+        blank_id: the id of the blank.
+        lengths: (B,), frames that count; all by default.
+        sharpness: scores distributions proportional to p ^ sharpness.
+
+    ``cross_entropy_weight`` of a loss adds ``F.ctc_loss`` per token of the labels, 0 for labels that no output can be,
+    and then needs the memory of a log-softmax. O(B T V) time, and one tensor of the logits' size beyond them.
+
+    Example:
+        >>> import torch, bleugrad
+        >>> _ = torch.manual_seed(0)
+        >>> logits = torch.randn(2, 6, 20, requires_grad=True)
+        >>> output = bleugrad.CTC(logits, blank_id=0, lengths=torch.tensor([6, 4]))
+        >>> labels = torch.tensor([[5, 17, 3], [9, 9, -100]])
+        >>> loss = bleugrad.ExpectedBLEULoss()(output, labels)
+        >>> loss.backward()
+        >>> round(loss.item(), 3), logits.grad.shape
+        (0.825, torch.Size([2, 6, 20]))
+    """
+
+    aligned = False
+
+    def __init__(self, logits: Tensor, *, blank_id: int, lengths: Tensor | None = None, sharpness: float = 1.0) -> None:
+        batch, steps, vocabulary = check_floating("logits", logits, "(B, T, V)", 3).shape
+        if not 0 <= check_int("blank_id", blank_id) < vocabulary:
+            raise ValueError(f"blank_id is {blank_id}; expected an id of the vocabulary, 0 to {vocabulary - 1}")
+        self.logits, self.blank_id, self.sharpness = logits, blank_id, sharpness
+        self.lengths = None if lengths is None else check_lengths("lengths", lengths, batch, steps, logits.device)
+
+    def sharpened(self, sharpness: float) -> "CTC":
+        """Logits multiplied by ``sharpness`` for matches and lengths; the CTC loss stays that of the model."""
+        return CTC(self.logits, blank_id=self.blank_id, lengths=self.lengths, sharpness=self.sharpness * sharpness)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(B, T, V)."""
+        batch, steps, vocabulary = self.logits.shape
+        return batch, steps, vocabulary
+
+    @property
+    def device(self) -> torch.device:
+        """Where the logits live."""
+        return self.logits.device
+
+    def statistics(self, targets: Targets, method: str, label_log_probs: bool = False) -> ExpectedStatistics:
+        """See :meth:`Output.statistics`."""
+        self.check_unaligned(targets, method)
+        if not torch.compiler.is_compiling():
+            ids, lengths = targets.tokens.ids, targets.tokens.lengths
+            within = torch.arange(ids.shape[2], device=ids.device) < lengths[..., None]
+            if bool(((ids == self.blank_id) & within).any()):
+                raise ValueError(f"references hold blank_id {self.blank_id}; expected tokens, padded with ignore_index")
+        ids = torch.nn.functional.pad(targets.columns, (0, 1), value=self.blank_id)
+        logits = self.logits if self.sharpness == 1 else self.logits * self.sharpness
+        counted = None if targets.order is None else targets.mask
+        match_probs, repeated = operations.frame_probabilities(logits, ids, counted, self.blank_id)
+        check_rows(match_probs, targets.mask, self.name)
+        found = frame_statistics(match_probs, repeated, targets, method)
+        return replace(found, label_log_probs=self._label_log_probs(targets)) if label_log_probs else found
+
+    def _label_log_probs(self, targets: Targets) -> Tensor:
+        """The log-probability of the labels of a sentence, over all frames that lead to them, shared out equally."""
+        if targets.labels is None or targets.labelled is None:
+            raise TypeError("labels is None; expected (B, R) token ids, since cross_entropy_weight is above 0")
+        labels, number = close_up(targets.labels, targets.labelled)
+        logits, mask, order = self.logits, targets.mask, targets.order
+        if mask is not None:  # rows that do not count may hold anything
+            logits = logits.masked_fill(~mask[..., None], 0)
+        if order is not None:
+            logits = logits.gather(1, order[..., None].expand_as(logits))
+        loss = torch.nn.functional.ctc_loss(
+            logits.log_softmax(-1, dtype=compute_dtype(logits)).transpose(0, 1),
+            labels,
+            targets.limits,
+            number,
+            self.blank_id,
+            reduction="none",
+            zero_infinity=True,
+        )
+        return -(loss / number.clamp(min=1))[:, None].expand_as(labels)

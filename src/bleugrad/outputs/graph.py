@@ -1,0 +1,101 @@
+"""The output of a model that walks a graph (DA-Transformer): tokens along a random path."""
+
+import torch
+from torch import Tensor
+
+from bleugrad.backends import operations
+from bleugrad.backends.dtypes import compute_dtype
+from bleugrad.matches.paths import path_statistics
+from bleugrad.matches.statistics import ExpectedStatistics
+from bleugrad.outputs.output import Output
+from bleugrad.outputs.rows import check_floating, check_rows
+from bleugrad.references.sequences import check_lengths
+from bleugrad.references.targets import Targets
+
+
+class Graph(Output):
+    """Vertices (B, T, V) and transitions (B, T, T) of a directed acyclic graph, as in DA-Transformer.
+
+    A path starts at vertex 0, goes from w to a later vertex u with probability softmax(transitions[w, w + 1:])[u], and
+    ends at the last vertex. The output is one token from each vertex it visits. Pass it wherever logits are accepted.
+    Labels are references: (B, R) for any R, padded with ``ignore_index``. Matches, totals, the distribution of the
+    length and the expected brevity penalty are all **exact**. No certified interval is offered.
+
+    Args:
+        logits: (B, T, V), any floating type.
+        transitions: (B, T, T), logits or log-probabilities (whose softmax they are themselves). Entries with u <= w,
+            and those past the length, are ignored. -inf forbids a transition, but not all of a vertex.
+        lengths: (B,), vertices that count; all by default.
+        sharpness: scores token distributions proportional to p ^ sharpness; transitions stay as they are.
+
+    O(B T V + B T^2 (N^2 R + T)) time, and one tensor of the logits' size beyond them.
+
+    Example:
+        >>> import torch, bleugrad
+        >>> _ = torch.manual_seed(0)
+        >>> logits, transitions = torch.randn(2, 6, 20, requires_grad=True), torch.randn(2, 6, 6, requires_grad=True)
+        >>> output = bleugrad.Graph(logits, transitions, lengths=torch.tensor([6, 4]))
+        >>> loss = bleugrad.ExpectedBLEULoss()(output, torch.tensor([[5, 17, 3], [9, 9, -100]]))
+        >>> loss.backward()
+        >>> round(loss.item(), 3), logits.grad.shape, transitions.grad.shape
+        (0.693, torch.Size([2, 6, 20]), torch.Size([2, 6, 6]))
+    """
+
+    aligned = False
+
+    def __init__(
+        self, logits: Tensor, transitions: Tensor, *, lengths: Tensor | None = None, sharpness: float = 1.0
+    ) -> None:
+        batch, steps, vocabulary = check_floating("logits", logits, "(B, T, V)", 3).shape
+        if vocabulary == 0:
+            raise ValueError(f"logits has shape {tuple(logits.shape)}; expected (B, T, V) with V of at least 1")
+        if check_floating("transitions", transitions, "(B, T, T)", 3).shape != (batch, steps, steps):
+            raise ValueError(
+                f"transitions has shape {tuple(transitions.shape)}; expected {(batch, steps, steps)}, as logits' (B, T)"
+            )
+        self.logits, self.transitions, self.sharpness = logits, transitions, sharpness
+        self.lengths = None if lengths is None else check_lengths("lengths", lengths, batch, steps, logits.device)
+
+    def sharpened(self, sharpness: float) -> "Graph":
+        """Logits of the tokens multiplied by ``sharpness``."""
+        return Graph(self.logits, self.transitions, lengths=self.lengths, sharpness=self.sharpness * sharpness)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(B, T, V)."""
+        batch, steps, vocabulary = self.logits.shape
+        return batch, steps, vocabulary
+
+    @property
+    def device(self) -> torch.device:
+        """Where the logits live."""
+        return self.logits.device
+
+    def statistics(self, targets: Targets, method: str, label_log_probs: bool = False) -> ExpectedStatistics:
+        """See :meth:`Output.statistics`."""
+        self.check_unaligned(targets, method)
+        if label_log_probs:
+            raise TypeError("cross_entropy_weight is above 0, but Graph has no cross-entropy of labels; expected 0")
+        logits = self.logits if self.sharpness == 1 else self.logits * self.sharpness
+        match_probs = operations.row_probabilities(logits, targets.columns, None, None)[0]
+        check_rows(match_probs, targets.mask, self.name)
+        return path_statistics(match_probs, self._transition_probs(targets), targets, method)
+
+    def _transition_probs(self, targets: Targets) -> Tensor:
+        """Probabilities (B, T, T) of the transitions, 0 on and below the diagonal and past the last vertex."""
+        steps, limits = self.shape[1], targets.limits
+        vertex = torch.arange(steps, device=limits.device)
+        checked, mask = not torch.compiler.is_compiling(), targets.mask
+        if checked and mask is not None and not bool((mask == (vertex < limits[:, None])).all()):
+            raise ValueError("mask leaves out vertices before others that count; expected True first, as lengths do")
+        possible = (vertex > vertex[:, None]) & (vertex < limits[:, None, None])
+        scores = self.transitions.to(compute_dtype(self.transitions)).masked_fill(~possible, -torch.inf)
+        leaving = vertex < limits[:, None] - 1
+        probs = scores.masked_fill(~leaving[..., None], 0).softmax(-1).masked_fill(~possible, 0)
+        if checked and (bad := probs.isnan().any(-1)).any():
+            sentence, row = (int(index) for index in bad.nonzero()[0])
+            raise ValueError(
+                f"transitions holds NaN or +inf, or only -inf where a path can go on, first at sentence {sentence}, "
+                f"vertex {row}; expected finite logits (-inf is allowed, but not for all that follow a vertex)"
+            )
+        return probs
