@@ -21,7 +21,7 @@ from bleugrad.training.system import load
 from tests.training.corpora import small_config
 from tests.training.test_objectives import TARGETS, make_batch
 
-NAMES = [("nat", "ce"), ("nat", "exact"), ("nat", "bound"), ("ctc", "ce"), ("ctc", "exact")]
+NAMES = [("nat", "ce"), ("nat", "exact"), ("nat", "bound"), ("ctc", "ce"), ("ctc", "exact"), ("ctc", "clipped_mean")]
 SMALL = {"model__hidden": 8, "model__heads": 2, "checkpoint_every": 3}
 
 

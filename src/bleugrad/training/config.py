@@ -143,5 +143,7 @@ def _check_one_pass(kind: str, objective: ObjectiveConfig) -> None:
         found = getattr(objective, name)
         if found != usual:
             raise UsageError(f"objective.{name} is {found!r} {model}; expected {usual!r}, its default")
+    if kind == "ctc" and objective.name == "bound":
+        raise UsageError("objective.name is 'bound' with model.kind 'ctc'; expected 'exact', which is known for frames")
     if kind == "ctc" and objective.units == "words":
         raise UsageError("objective.units is 'words' with model.kind 'ctc'; expected 'tokens', which it can count")

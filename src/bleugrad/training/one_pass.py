@@ -8,7 +8,7 @@ from torch import Tensor
 
 from bleugrad.data.batches import IGNORED, Batch
 from bleugrad.models.one_pass import BLANK, OnePassModel, places
-from bleugrad.references.sequences import IdLists
+from bleugrad.outputs.ctc import CTC
 from bleugrad.special_ids import EOS
 from bleugrad.training.config import ObjectiveConfig
 from bleugrad.training.objective import Objective, expected_loss
@@ -34,11 +34,10 @@ class RowsObjective(Objective):
         word_start: Tensor | None = None,
     ) -> None:
         super().__init__(model, config, group)
-        self.loss = (
-            None
-            if config.name == "ce"
-            else expected_loss(config, group, word_start, EOS, cross_entropy_weight=config.cross_entropy_weight)
-        )
+        self.loss = None
+        if config.name != "ce":
+            weight = config.cross_entropy_weight
+            self.loss = expected_loss(config, group, word_start, EOS, cross_entropy_weight=weight)
 
     def forward(self, batch: Batch, own_probability: float = 0.0) -> Tensor:
         """The loss."""
@@ -49,7 +48,8 @@ class RowsObjective(Objective):
         labels = labels.masked_fill(labels == IGNORED, EOS)
         if self.loss is None:
             return self.cross_entropy(logits, labels.masked_fill(~mask, IGNORED))
-        loss: Tensor = self.loss(logits, labels, references=references_of(batch), mask=mask)
+        references = without_eos(batch.labels) if batch.references is None else batch.references
+        loss: Tensor = self.loss(logits, labels, references=references, mask=mask)
         return loss
 
 
@@ -67,15 +67,15 @@ class FramesObjective(Objective):
         logits, lengths = self.model(batch.source, batch.source_lengths)
         if self.loss is None:
             return self.likelihood(logits, lengths, batch.labels)
-        from bleugrad.outputs.ctc import CTC
-
-        loss: Tensor = self.loss(CTC(logits, blank_id=BLANK, lengths=lengths), references=references_of(batch))
+        frames = CTC(logits, blank_id=BLANK, lengths=lengths)
+        loss: Tensor = self.loss(frames, without_eos(batch.labels), references=batch.references)
         weight = self.config.cross_entropy_weight
         return loss + weight * self.likelihood(logits, lengths, batch.labels) if weight else loss
 
     def likelihood(self, logits: Tensor, lengths: Tensor, labels: Tensor) -> Tensor:
         """The CTC loss per token of the reference, in float32; a reference that has no place in its frames counts 0."""
-        spoken = (labels != IGNORED) & (labels != EOS)
+        labels = without_eos(labels)
+        spoken = labels != IGNORED
         tokens = spoken.sum(1)
         with torch.autocast(logits.device.type, enabled=False):
             log_probs = F.log_softmax(logits.float(), -1).transpose(0, 1)
@@ -86,8 +86,6 @@ class FramesObjective(Objective):
         return self.mean(total, tokens.sum())
 
 
-def references_of(batch: Batch) -> Tensor | IdLists:
-    """The references without EOS."""
-    if batch.references is not None:
-        return batch.references
-    return batch.labels.masked_fill(batch.labels == EOS, IGNORED)
+def without_eos(labels: Tensor) -> Tensor:
+    """The labels as references: padding in the place of EOS."""
+    return labels.masked_fill(labels == EOS, IGNORED)

@@ -85,9 +85,9 @@ class ReproduceConfig(TrainingStage):
         return shared | {"optimizer": values["base"]}
 
     @property
-    def beams(self) -> tuple[int, ...]:
-        """Beam widths of the tests: greedy, and beam search where the model needs a search."""
-        return (1,) if self.model.one_pass else (1, self.beam)
+    def searches(self) -> dict[str, int]:
+        """Names and beam widths of the tests: greedy, and beam search where the model needs a search."""
+        return {"greedy": 1} | ({} if self.model.one_pass else {f"beam {self.beam}": self.beam})
 
     def run_seeds(self) -> list[int]:
         """The seed of each run."""

@@ -24,7 +24,7 @@ def _from_training(name: str, **more: Any) -> Settings:
 
 
 PAPER = select(("ce", "reinforce", "bound", "exact"), {})
-ONE_PASS_BRANCHES = select(("ce", "exact", "exact-mix", "exact-sharp", "bound", "clipped-mean"), {})
+ONE_PASS_BRANCHES = select(("ce", "exact", "exact-mix", "exact-sharp", "clipped-mean"), {})
 BUILTIN = {"corpus": "builtin", "min_count": 1, "batch_size": 16, "builtin_train": 6000, "builtin_valid": 200}
 
 
@@ -33,7 +33,7 @@ def _one_pass(values: Settings, **more: Any) -> Settings:
     tuning = {"epochs": 4, "learning_rate": 1e-3, "factors": (0.5, 2.0)}
     return merged(
         {
-            "branches": ONE_PASS_BRANCHES,
+            "branches": ONE_PASS_BRANCHES | (select(("bound",), {}) if values["model"]["kind"] == "nat" else {}),
             "data": values["data"],
             "model": values["model"],
             "base": values["optimizer"],
