@@ -44,6 +44,7 @@ frame_probabilities = Operation(
     outputs=2,
     shapes=_framed,
     gradients=("logits",),
+    backends=("c",),
 )
 """Probabilities of the tokens ``ids`` (B, L) at each frame of ``logits`` (B, T, V), and of repetitions: (B, T). Exact.
 
@@ -132,6 +133,7 @@ frame_matches = Operation(
     outputs=1,
     shapes=lambda token_probs, blank, clips, *_: (token_probs.new_empty(clips.shape[:2]),),
     gradients=("token_probs", "blank"),
+    backends=("c",),
 )
 """Expected clipped matches of CTC frames: (T, B, L), and (T, B) for blank, to (B, N). Exact. See ``matches/frames.py``.
 

@@ -20,6 +20,10 @@ POINTER, INTEGER = ctypes.c_void_p, ctypes.c_int64
 PARTED = (
     "exponentials",
     "scale_rows",
+    "frame_exponentials",
+    "frame_gradient",
+    "frame_matches",
+    "frame_matches_backward",
     "word_counts",
     "word_counts_backward",
     "word_products",

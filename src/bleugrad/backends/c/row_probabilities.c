@@ -114,3 +114,93 @@ int scale_rows(void *const *with, int64_t first, int64_t last) {
     }
     return 0;
 }
+
+typedef struct {
+    int64_t batch, steps, size, blank; /* of x, (batch, steps, size) */
+} Frames;
+
+/* As `exponentials`, sentence by sentence; and the probability that a counted frame repeats the symbol, not blank, of
+   the counted frame before it, 0 for the first. `counted` may be missing. */
+int frame_exponentials(void *const *with, int64_t first, int64_t last) {
+    const Frames *of = with[0];
+    const float *x = with[1];
+    const uint8_t *counted = with[2];
+    float *out = with[3], *inverse = with[4], *repeated = with[5];
+    for (int64_t b = first; b < last; b++) {
+        int64_t before = -1;
+        for (int64_t r = b * of->steps; r < (b + 1) * of->steps; r++) {
+            const float *row = x + r * of->size, *earlier = before < 0 ? NULL : out + before * of->size;
+            float *to = out + r * of->size, total, same, peak = row_peak(row, of->size);
+            int counts = !counted || counted[r];
+            if (counts && earlier) row_of_chosen(row, earlier, to, of->size, peak, &total, &same);
+            else row_of_all(row, to, of->size, peak, &total, &same);
+            inverse[r] = 1 / total;
+            repeated[r] = 0;
+            if (counts && earlier) {
+                same -= to[of->blank] * earlier[of->blank];
+                repeated[r] = (same > 0 ? same : 0) * inverse[r] * inverse[before];
+            }
+            if (counts) before = r;
+        }
+    }
+    return 0;
+}
+
+/* x[i] *= factor + before * earlier[i] + after * later[i]; `earlier` takes the old x. */
+static __attribute__((noinline)) void scale_between(
+    float *restrict x, float *restrict earlier, const float *restrict later, float factor, float before, float after,
+    int64_t size
+) {
+    for (int64_t i = 0; i < size; i++) {
+        float old = x[i];
+        x[i] = old * (factor + before * earlier[i] + after * later[i]);
+        earlier[i] = old;
+    }
+}
+
+static __attribute__((noinline)) void scale_last(
+    float *restrict x, float *restrict earlier, float factor, float before, int64_t size
+) {
+    for (int64_t i = 0; i < size; i++) {
+        float old = x[i];
+        x[i] = old * (factor + before * earlier[i]);
+        earlier[i] = old;
+    }
+}
+
+/* Exponentials become the gradient of the logits, apart from single tokens: scale[r] p, and what `weight`, the cotangent
+   of `repeated`, gives the frame before and the frame itself. */
+int frame_gradient(void *const *with, int64_t first, int64_t last) {
+    const Frames *of = with[0];
+    float *x = with[1];
+    const uint8_t *counted = with[2];
+    const float *inverse = with[3], *scale = with[4], *weight = with[5], *repeated = with[6];
+    float *earlier = malloc((of->size + 1) * sizeof(float));
+    if (!earlier) return 1;
+    for (int64_t b = first; b < last; b++) {
+        int64_t before = -1, end = (b + 1) * of->steps;
+        memset(earlier, 0, of->size * sizeof(float));
+        for (int64_t r = b * of->steps; r < end; r++) {
+            float *row = x + r * of->size, blank = row[of->blank], factor = scale[r];
+            int64_t next = r + 1;
+            if (counted && !counted[r]) {
+                scale_all(row, inverse[r] * factor, of->size);
+                continue;
+            }
+            while (next < end && counted && !counted[next]) next++;
+            float share = before < 0 ? 0 : weight[r] * inverse[before] * inverse[r];
+            if (before >= 0) factor -= weight[r] * repeated[r];
+            if (next < end) factor -= weight[next] * repeated[next];
+            factor *= inverse[r];
+            if (next == end) scale_last(row, earlier, factor, share, of->size);
+            else {
+                float after = weight[next] * inverse[r] * inverse[next];
+                scale_between(row, earlier, x + next * of->size, factor, share, after, of->size);
+            }
+            row[of->blank] = blank * factor;
+            before = r;
+        }
+    }
+    free(earlier);
+    return 0;
+}

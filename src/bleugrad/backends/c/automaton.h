@@ -1,0 +1,31 @@
+/* The automaton of one n-gram, as in automata.py, where its names are explained. */
+#ifndef BLEUGRAD_AUTOMATON_H
+#define BLEUGRAD_AUTOMATON_H
+
+#include "windows.h"
+
+/* A state is (levels, size): A, x_1.., and for CTC z_1.. of each level. */
+typedef struct {
+    int64_t column, levels, size, states, targets; /* targets = states + 1; the last one is the occurrence */
+    int64_t landing;                               /* the state after an occurrence, from 1 on; 0 for none */
+    int64_t *offsets;                              /* (targets,), from the column on */
+    REAL *memory, *table, *pulled, *held;          /* (size, targets), (targets,), (states,) */
+} Automaton;
+
+int automaton_open(
+    Automaton *own, const Patterns *of, const int64_t *ids, int64_t sentence, int64_t order, int64_t column, int merging
+);
+void automaton_close(Automaton *own);
+void automaton_start(const Automaton *own, REAL *state);
+
+/* The state after a token from that before it, `old`, and the sum of the new matches. `tokens` and `grad_tokens` are a
+   row of all columns; `blank` is NULL where there is none. */
+REAL automaton_emit(const Automaton *own, const REAL *tokens, const REAL *blank, const REAL *old, REAL *now);
+
+/* The adjoint: `of` is the cotangent of the state after the token and becomes that of the state before it. */
+void automaton_pull(
+    const Automaton *own, const REAL *tokens, const REAL *blank, const REAL *old, REAL *of, REAL given,
+    REAL *grad_tokens, REAL *grad_blank
+);
+
+#endif
