@@ -35,10 +35,11 @@ test: $(STAMP)  ## run the tests and the docstring examples (PYTEST_ARGS="-m 'no
 faults: $(STAMP)  ## fault injection: 30,000 calls, 10,000 enumerated cases, 60 kills, 250 damaged files (at most about 40 minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults
 
-reproduce: $(STAMP)  ## rerun the README's example, the toy study and the paper's protocol on a built-in corpus, into runs/
+reproduce: $(STAMP)  ## rerun the README's example, the toy study, the paper's protocol and a one-pass model on a built-in corpus, into runs/
 	$(BIN)/python examples/first_loss.py
 	$(BIN)/bleugrad toy --output runs/toy --overwrite
 	$(BIN)/bleugrad reproduce --preset builtin --jobs 2 --output runs/paper
+	$(BIN)/bleugrad reproduce --preset builtin-nat --seeds 1 --branches ce,exact --tuning-factors 2 --jobs 2 --output runs/one-pass
 
 lint: $(STAMP)  ## check style, formatting and the workflows of GitHub
 	$(BIN)/ruff check .

@@ -3,6 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
+from bleugrad.cli.options import BEAM
 from bleugrad.errors import UsageError
 from bleugrad.runs.directory import evaluation_file
 
@@ -11,15 +12,13 @@ def configure(parser: ArgumentParser) -> None:
     """The run, the split and the search."""
     parser.add_argument("run", type=Path, metavar="RUN", help="a training run")
     parser.add_argument("--split", default="test", metavar="NAME", help="part of the corpus (default: %(default)s)")
-    parser.add_argument(
-        "--beam", type=int, default=5, metavar="N", help="beam width, at most 1000; 1 is greedy (default: %(default)s)"
-    )
+    parser.add_argument("--beam", type=int, metavar="N", help=BEAM)
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to compute")
 
 
 def execute(arguments: Namespace) -> None:
     """Translate, score, show and save."""
-    if arguments.beam < 1:
+    if arguments.beam is not None and arguments.beam < 1:
         raise UsageError(f"beam is {arguments.beam}; expected at least 1")
     from bleugrad.training.evaluation import evaluate_run
 
@@ -27,5 +26,5 @@ def execute(arguments: Namespace) -> None:
     scores = found.scores
     print(f"{arguments.split}, {scores.sentences} sentences, {found.search}: {scores.line()}")
     print(f"signatures: BLEU {scores.bleu_signature}, chrF {scores.chrf_signature}")
-    texts, table = (evaluation_file(arguments.run, arguments.split, arguments.beam, kind) for kind in ("txt", "json"))
+    texts, table = (evaluation_file(arguments.run, arguments.split, found.beam, kind) for kind in ("txt", "json"))
     print(f"translations: {texts}\nscores: {table}")

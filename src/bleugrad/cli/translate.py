@@ -6,15 +6,14 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from bleugrad.cli.lines import arriving_lines
+from bleugrad.cli.options import BEAM
 from bleugrad.errors import UsageError
 
 
 def configure(parser: ArgumentParser) -> None:
     """The run and the search."""
     parser.add_argument("run", type=Path, metavar="RUN", help="a training run")
-    parser.add_argument(
-        "--beam", type=int, default=5, metavar="N", help="beam width, at most 1000; 1 is greedy (default: %(default)s)"
-    )
+    parser.add_argument("--beam", type=int, metavar="N", help=BEAM)
     parser.add_argument(
         "--n-best", type=int, default=0, metavar="N", help="translations per line, as: line TAB score TAB translation"
     )
@@ -28,16 +27,18 @@ def configure(parser: ArgumentParser) -> None:
 def execute(arguments: Namespace) -> None:
     """Translate line by line until the input ends."""
     for name, least in (("beam", 1), ("n_best", 0), ("batch", 1)):
-        if getattr(arguments, name) < least:
-            raise UsageError(f"{name} is {getattr(arguments, name)}; expected at least {least}")
-    if arguments.n_best > arguments.beam:
-        raise UsageError(f"n_best is {arguments.n_best}; expected at most beam = {arguments.beam}")
+        value = getattr(arguments, name)
+        if value is not None and value < least:
+            raise UsageError(f"{name} is {value}; expected at least {least}")
+    _check_n_best(arguments.n_best, arguments.beam or 5)
     import torch
 
     from bleugrad.training.system import Translation, load
 
     torch.set_num_threads(1)
     system = load(arguments.run, arguments.device)
+    beam = system.beam(arguments.beam)
+    _check_n_best(arguments.n_best, beam)
     if sys.stdin.isatty():
         print("type a sentence and press Enter; Ctrl-D ends", file=sys.stderr)
 
@@ -50,10 +51,15 @@ def execute(arguments: Namespace) -> None:
     for lines in arriving_lines(sys.stdin.buffer, arguments.batch):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            translations = system.search(lines, arguments.beam, max(1, arguments.n_best), first=number + 1)
+            translations = system.search(lines, beam, max(1, arguments.n_best), first=number + 1)
         for warning in caught:
             print(f"bleugrad translate: {warning.message}", file=sys.stderr)
         for found in translations:
             number += 1
             sys.stdout.write(shown(number, found))
         sys.stdout.flush()
+
+
+def _check_n_best(n_best: int, beam: int) -> None:
+    if n_best > beam:
+        raise UsageError(f"n_best is {n_best}; expected at most beam = {beam}")

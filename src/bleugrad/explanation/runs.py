@@ -48,6 +48,10 @@ class RunLogits:
 def logits_of_run(run: Path, sentence: int, split: str = "test") -> list[RunLogits]:
     """The logits of a split's sentence, from 1, of the best and, if it differs, the last checkpoint of a run."""
     system = load(run, device="cpu")
+    if system.config.model.one_pass:
+        raise UsageError(
+            f"{run} holds a model of kind {system.config.model.kind!r}; expected 'lstm', which is fed tokens"
+        )
     pairs = prepare(system.config.data).split(split)
     if not 1 <= sentence <= len(pairs):
         raise UsageError(f"--sentence is {sentence}; expected 1 to {len(pairs)}, the sentences of {split}")

@@ -1,21 +1,16 @@
 """The paper's translation model: bidirectional LSTM encoder, LSTM decoder with attention and input feeding."""
 
-from collections.abc import Callable
-
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bleugrad.models.config import ModelConfig
 from bleugrad.models.decoder import Decoder
 from bleugrad.models.encoder import Encoder
+from bleugrad.models.protocol import TranslationModel, check_source
 from bleugrad.models.state import DecoderState, Memory, Noise
 
-ALIGNED = 16
-"""float32 logits in 64 bytes."""
 
-
-class AttentionLSTM(nn.Module):
+class AttentionLSTM(TranslationModel):
     """Source tokens to logits of target tokens.
 
     In training mode dropout acts on embeddings, between layers and on the attentional vector, before that is fed back
@@ -32,8 +27,7 @@ class AttentionLSTM(nn.Module):
     """
 
     def __init__(self, config: ModelConfig, source_size: int, target_size: int) -> None:
-        super().__init__()
-        self.config, self.source_size, self.target_size = config, source_size, target_size
+        super().__init__(config, source_size, target_size)
         self.source_embedding = nn.Embedding(source_size, config.embedding)
         self.target_embedding = nn.Embedding(target_size, config.embedding)
         self.dropout = nn.Dropout(config.dropout)
@@ -48,7 +42,7 @@ class AttentionLSTM(nn.Module):
 
         ``source`` (B, S) is padded on the right with any id, ``source_lengths`` (B,) are at least 1. B may be 0.
         """
-        _check_source(source, source_lengths)
+        check_source(source, source_lengths)
         if len(source) == 0:
             one = self.encode(source.new_zeros(1, 1), source_lengths.new_ones(1))
             return one.select(torch.empty(0, dtype=torch.long, device=source.device))
@@ -115,21 +109,6 @@ class AttentionLSTM(nn.Module):
         after = self.decoder.step(memory, state, self.decoder.token_gates(embedded), noise.layers)
         return after.attentional, after
 
-    def project(self, hidden: Tensor) -> Tensor:
-        """Logits (..., V) of hidden states (..., H)."""
-        return F.linear(hidden, self.output.weight, self.output.bias)
-
-    def projection(self) -> Callable[[Tensor], Tensor]:
-        """:meth:`project` for many calls without gradient and with constant parameters.
-
-        Rows of logits are padded to a multiple of ``ALIGNED`` with tokens of probability 0: on a CPU, matrix products
-        with rows of odd length take up to 1.5 times as long.
-        """
-        spare = -self.target_size % ALIGNED
-        weight = F.pad(self.output.weight.detach(), (0, 0, 0, spare))
-        bias = F.pad(self.output.bias.detach(), (0, spare), value=-torch.inf)
-        return lambda hidden: F.linear(hidden, weight, bias)
-
     def draw_noise(self, rows: int, steps: int) -> Noise:
         """Dropout for :meth:`decode` and :meth:`step`; none outside training mode."""
         config, like = self.config, self.output.weight
@@ -138,14 +117,3 @@ class AttentionLSTM(nn.Module):
         kept = 1 - config.dropout
         shapes = (steps, rows, config.embedding), (steps, config.decoder_layers, rows, config.hidden)
         return Noise(*(like.new_empty(shape).bernoulli_(kept).div_(kept) for shape in shapes))
-
-
-def _check_source(source: Tensor, lengths: Tensor) -> None:
-    if source.dim() != 2 or source.is_floating_point():
-        raise ValueError(f"source is {source.dtype} {tuple(source.shape)}; expected token ids (B, S)")
-    if lengths.shape != source.shape[:1]:
-        raise ValueError(f"source_lengths is {tuple(lengths.shape)}; expected one length per sentence ({len(source)},)")
-    if len(source) and not 1 <= int(lengths.min()) <= int(lengths.max()) <= source.shape[1]:
-        raise ValueError(
-            f"source_lengths is from {int(lengths.min())} to {int(lengths.max())}; expected 1 to {source.shape[1]}"
-        )

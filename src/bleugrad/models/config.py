@@ -1,19 +1,40 @@
 """Settings of the translation model; the defaults are those of the paper's IWSLT'14 runs."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from bleugrad.configuration.stage import Stage, option
+from bleugrad.errors import UsageError
+
+ONE_PASS = ("nat", "ctc")
+"""Kinds that emit all positions at once."""
 
 
 @dataclass(frozen=True)
 class ModelConfig(Stage):
-    """Sizes of encoder and decoder."""
+    """Kind of model, and sizes of encoder and decoder."""
 
-    embedding: int = option(256, "width of the embeddings of source and target tokens", minimum=1)
-    hidden: int = option(256, "units of the decoder, and of each direction of the encoder", minimum=1)
-    encoder_layers: int = option(1, "bidirectional LSTM layers of the encoder", minimum=1)
-    decoder_layers: int = option(1, "LSTM layers of the decoder", minimum=1)
-    dropout: float = option(
-        0.2, "dropout of embeddings, between layers and of the attentional vector", minimum=0, maximum=0.95
+    kind: Literal["lstm", "nat", "ctc"] = option(
+        "lstm", "lstm: the paper's model; nat: Transformer, all tokens at once, ended by EOS; ctc: the same with CTC"
     )
-    initial_range: float = option(0.1, "initial parameters are uniform between minus this and this", above=0)
+    embedding: int = option(256, "lstm: width of the embeddings of source and target tokens", minimum=1)
+    hidden: int = option(256, "units of the decoder, and of each direction of the LSTM encoder", minimum=1)
+    encoder_layers: int = option(1, "layers of the encoder", minimum=1)
+    decoder_layers: int = option(1, "layers of the decoder", minimum=1)
+    dropout: float = option(0.2, "dropout of embeddings, between layers and after them", minimum=0, maximum=0.95)
+    initial_range: float = option(0.1, "lstm: initial parameters are uniform between minus this and this", above=0)
+    heads: int = option(4, "nat and ctc: attention heads; a divisor of hidden", minimum=1)
+    inner_factor: float = option(2.0, "nat and ctc: units of the feed-forward parts per hidden unit", above=0)
+    position_factor: float = option(1.0, "nat: positions per source token", above=0, maximum=1000)
+    position_extra: int = option(4, "nat: additional positions", minimum=1)
+    upsampling: int = option(3, "ctc: frames per source token", minimum=1, maximum=1000)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.kind in ONE_PASS and self.hidden % self.heads:
+            raise UsageError(f"heads is {self.heads}; expected a divisor of hidden = {self.hidden}")
+
+    @property
+    def one_pass(self) -> bool:
+        """Whether the model emits all positions at once."""
+        return self.kind in ONE_PASS

@@ -8,7 +8,7 @@ from bleugrad.data.config import DataConfig
 from bleugrad.errors import UsageError
 from bleugrad.models.config import ModelConfig
 
-EXPECTED = ("bound", "exact")
+EXPECTED = ("bound", "exact", "clipped_mean")
 SAMPLED = ("reinforce", "mrt", "unbiased")
 OWN_TOKENS = ("greedy", "sample", "gumbel")
 
@@ -17,8 +17,10 @@ OWN_TOKENS = ("greedy", "sample", "gumbel")
 class ObjectiveConfig(Stage):
     """The training objective, and the inputs of the decoder."""
 
-    name: Literal["ce", "bound", "exact", "reinforce", "mrt", "unbiased"] = option(
-        "ce", "cross-entropy, the paper's bound, exact expected BLEU, REINFORCE, minimum risk, unbiased BLEU"
+    name: Literal["ce", "bound", "exact", "clipped_mean", "reinforce", "mrt", "unbiased"] = option(
+        "ce",
+        "likelihood (cross-entropy, or the CTC loss), the paper's bound, exact expected BLEU, min(E[count], c) of the "
+        "highest order only, REINFORCE, minimum risk, unbiased BLEU",
     )
     level: Literal["corpus", "sentence"] = option("corpus", "bound and exact: pool the batch, or score each sentence")
     max_order: int = option(4, "highest n-gram order", minimum=1, maximum=100)
@@ -124,3 +126,24 @@ class TrainConfig(TrainingStage):
     tensorboard: bool = option(False, "also write curves for TensorBoard")
     optimizer: OptimizerConfig = stage(OptimizerConfig, "optimizer")
     objective: ObjectiveConfig = stage(ObjectiveConfig, "objective")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.model.one_pass:
+            _check_one_pass(self.model.kind, self.objective)
+
+
+def _check_one_pass(kind: str, objective: ObjectiveConfig) -> None:
+    """Raise where the objective needs a decoder that is fed tokens."""
+    model = f"with model.kind {kind!r}, which is fed no tokens"
+    listed = " or ".join(map(repr, EXPECTED))
+    if objective.name in SAMPLED:
+        raise UsageError(f"objective.name is {objective.name!r} {model}; expected 'ce', {listed}")
+    for name, usual in (("feeding", "reference"), ("length", "given"), ("end_positions", 0)):
+        found = getattr(objective, name)
+        if found != usual:
+            raise UsageError(f"objective.{name} is {found!r} {model}; expected {usual!r}, its default")
+    if kind == "ctc" and objective.name == "bound":
+        raise UsageError("objective.name is 'bound' with model.kind 'ctc'; expected 'exact', which is known for frames")
+    if kind == "ctc" and objective.units == "words":
+        raise UsageError("objective.units is 'words' with model.kind 'ctc'; expected 'tokens', which it can count")

@@ -46,7 +46,7 @@ class Evaluation:
         return texts, scores
 
 
-def evaluate_run(directory: Path, device: str, split: str, beams: Iterable[int]) -> Iterator[Evaluation]:
+def evaluate_run(directory: Path, device: str, split: str, beams: Iterable[int | None]) -> Iterator[Evaluation]:
     """Translate a split of the corpus of a training run with its best model, and save and return the results."""
     system = load(directory, device)
     if system.config.threads:
@@ -58,9 +58,10 @@ def evaluate_run(directory: Path, device: str, split: str, beams: Iterable[int])
         yield found
 
 
-def evaluate(system: TranslationSystem, split: Split, name: str, beam: int = 1) -> Evaluation:
-    """Translate a split, whose name is ``name``, and score it; a ``beam`` of 1 is greedy search."""
+def evaluate(system: TranslationSystem, split: Split, name: str, beam: int | None = 1) -> Evaluation:
+    """Translate a split, whose name is ``name``, and score it; a ``beam`` of 1 is greedy search, None the default."""
     if len(split) == 0:
         raise FailureError(f"the corpus has no sentences in {name!r}")
+    beam = system.beam(beam)
     hypotheses = system.translate(split.sources, beam)
     return Evaluation(name, beam, hypotheses, score(hypotheses, split.references, system.config.evaluation.tokenize))

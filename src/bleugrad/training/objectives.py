@@ -1,8 +1,4 @@
-"""Objectives: from a batch to the loss, for every feeding of the decoder, on one process or several.
-
-The loss of each process is scaled so that the mean over processes, of values and of gradients, equals that of one
-process with the whole batch. Data parallel training averages gradients.
-"""
+"""Objectives of every model: from a batch to the loss; for autoregressive models, with every feeding of the decoder."""
 
 import math
 from typing import TYPE_CHECKING, Optional, cast
@@ -12,17 +8,19 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bleugrad.data.batches import IGNORED, Batch
-from bleugrad.losses.expected import ExpectedBLEULoss
 from bleugrad.losses.minimum_risk import MinimumRiskLoss
 from bleugrad.losses.reinforce import ReinforceLoss
 from bleugrad.losses.unbiased import UnbiasedBLEULoss
 from bleugrad.models.attention_lstm import AttentionLSTM
 from bleugrad.models.feeding import DecoderOutput, feed
+from bleugrad.models.one_pass import FrameModel, RowModel
+from bleugrad.models.protocol import TranslationModel
 from bleugrad.models.state import Memory
-from bleugrad.pooling import Pool, ProcessPool
 from bleugrad.references.sequences import IdLists
 from bleugrad.special_ids import EOS, PAD
 from bleugrad.training.config import EXPECTED, OWN_TOKENS, ObjectiveConfig
+from bleugrad.training.objective import Objective, expected_loss
+from bleugrad.training.one_pass import FramesObjective, RowsObjective
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -32,33 +30,38 @@ CERTAIN = 50.0
 
 
 def build_objective(
-    model: AttentionLSTM,
+    model: TranslationModel,
     config: ObjectiveConfig,
     group: Optional["ProcessGroup"] = None,
     word_start: Tensor | None = None,
-) -> "Objective":
+) -> Objective:
     """The objective of the settings.
 
     ``group`` shares each batch. ``word_start`` (V,) marks tokens that open a word, for ``units = "words"``; None if
     each token is a word.
     """
+    word_start = word_start if config.units == "words" else None
+    if isinstance(model, RowModel):
+        return RowsObjective(model, config, group, word_start)
+    if isinstance(model, FrameModel):
+        return FramesObjective(model, config, group)
+    if not isinstance(model, AttentionLSTM):
+        raise TypeError(f"model is a {type(model).__name__}, which has no objective")
     if config.name == "ce":
         return CrossEntropy(model, config, group)
     if config.name in ("reinforce", "mrt") and config.feeding == "sample":
         return SampleObjective(model, config, group)
-    return RowObjective(model, config, group, word_start if config.units == "words" else None)
+    return RowObjective(model, config, group, word_start)
 
 
-class Objective(nn.Module):
-    """A model with its loss: ``objective(batch, own_probability)``."""
+class FedObjective(Objective):
+    """An objective of an autoregressive model, whose decoder is fed the reference or its own tokens."""
+
+    model: AttentionLSTM
 
     def __init__(self, model: AttentionLSTM, config: ObjectiveConfig, group: Optional["ProcessGroup"]) -> None:
-        super().__init__()
-        self.model, self.config = model, config
+        super().__init__(model, config, group)
         self.own_tokens = config.feeding in OWN_TOKENS
-        self.pool, self.processes = Pool(), 1
-        if group is not None:
-            self.pool, self.processes = ProcessPool(group), group.size()
 
     def feed(self, memory: Memory, inputs: Tensor, feeding: str, own_probability: float = 0.0) -> DecoderOutput:
         """Logits of the decoder; with its own tokens it has more positions than the longest reference."""
@@ -75,18 +78,6 @@ class Objective(nn.Module):
             temperature=config.temperature,
         )
 
-    def mean(self, total: Tensor, number: Tensor | int) -> Tensor:
-        """The part of this process of a mean over all processes: ``total`` divided by the sum of ``number``."""
-        everyone = self.pool.sum(torch.as_tensor(number, device=total.device))
-        return total * self.processes / everyone.clamp(min=1)
-
-    def cross_entropy(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Mean over tokens, in float32."""
-        with torch.autocast(logits.device.type, enabled=False):
-            rows = logits.flatten(0, 1).float()
-            total = F.cross_entropy(rows, labels.flatten(), ignore_index=IGNORED, reduction="sum")
-        return self.mean(total, (labels != IGNORED).sum())
-
     def mixed(self, loss: Tensor, fed: DecoderOutput | None, memory: Memory, batch: Batch) -> Tensor:
         """The loss plus weighted cross-entropy, which needs another decoder pass unless the reference was fed."""
         weight = self.config.cross_entropy_weight
@@ -97,7 +88,7 @@ class Objective(nn.Module):
         return loss + weight * self.cross_entropy(fed.logits, batch.labels)
 
 
-class CrossEntropy(Objective):
+class CrossEntropy(FedObjective):
     """Cross-entropy of the reference, with the reference or a mixture (scheduled sampling) as decoder inputs."""
 
     def forward(self, batch: Batch, own_probability: float = 0.0) -> Tensor:
@@ -107,7 +98,7 @@ class CrossEntropy(Objective):
         return self.cross_entropy(fed.logits, batch.labels)
 
 
-class RowObjective(Objective):
+class RowObjective(FedObjective):
     """A loss of the distribution at each position.
 
     When the decoder is fed the reference, it has one position per token of the reference, EOS included.
@@ -135,17 +126,13 @@ class RowObjective(Objective):
         self.expects = config.name in EXPECTED
         self.in_one_pass = self.expects and not self.own_tokens
         if self.expects:
-            self.loss: nn.Module = ExpectedBLEULoss(
-                method=config.name,
-                max_order=config.max_order,
-                smoothing=config.smoothing,
-                level=config.level,
-                eos_id=eos_id,
-                sharpness=config.sharpness,
+            self.loss: nn.Module = expected_loss(
+                config,
+                group,
+                word_start,
+                eos_id,
                 end_positions=config.end_positions if self.random_length and not self.own_tokens else 0,
                 cross_entropy_weight=config.cross_entropy_weight if self.in_one_pass else 0.0,
-                process_group=group,
-                word_start=word_start,
             )
         else:
             self.loss = sampled_loss(config, eos_id)
@@ -185,7 +172,7 @@ class RowObjective(Objective):
         return loss
 
 
-class SampleObjective(Objective):
+class SampleObjective(FedObjective):
     """REINFORCE or minimum risk of whole sequences that the decoder samples."""
 
     def __init__(self, model: AttentionLSTM, config: ObjectiveConfig, group: Optional["ProcessGroup"]) -> None:

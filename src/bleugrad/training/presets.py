@@ -5,10 +5,19 @@ from types import MappingProxyType
 from typing import Any
 
 from bleugrad.errors import UsageError
+from bleugrad.models.config import ONE_PASS
 
 Settings = Mapping[str, Any]
 
-PRESETS: Mapping[str, Settings] = MappingProxyType(
+
+def one_pass(kind: str, before: Settings, hidden: int = 128, **optimizer: Any) -> Settings:
+    """The settings of a corpus with a one-pass model instead of an LSTM."""
+    layers = (3, 1) if kind == "ctc" else (2, 2)  # a layer over the frames of ctc costs three times as much
+    model = {"kind": kind, "hidden": hidden, "encoder_layers": layers[0], "decoder_layers": layers[1], "dropout": 0.1}
+    return {**before, "model": model, "optimizer": {"learning_rate": 2e-3, "epochs": 20, "patience": 1, **optimizer}}
+
+
+_AUTOREGRESSIVE: Mapping[str, Settings] = MappingProxyType(
     {
         "tiny": {
             "data": {"corpus": "tatoeba_tiny", "min_count": 1},
@@ -28,6 +37,17 @@ PRESETS: Mapping[str, Settings] = MappingProxyType(
             "data": {"corpus": "wmt14", "lowercase": True, "vocabulary_size": 50000},
             "model": {"embedding": 512, "hidden": 512, "encoder_layers": 2, "decoder_layers": 2},
             "optimizer": {"epochs": 20, "patience": 1},
+        },
+    }
+)
+
+PRESETS: Mapping[str, Settings] = MappingProxyType(
+    {
+        **_AUTOREGRESSIVE,
+        **{
+            f"{name}-{kind}": one_pass(kind, {"data": _AUTOREGRESSIVE[name]["data"]})
+            for name in ("tiny", "multi30k")
+            for kind in ONE_PASS
         },
     }
 )

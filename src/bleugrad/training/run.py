@@ -22,7 +22,7 @@ from bleugrad.data.encoding import build_vocabularies
 from bleugrad.data.preparation import prepare
 from bleugrad.errors import FailureError, UsageError
 from bleugrad.extras import require_translation
-from bleugrad.models.attention_lstm import AttentionLSTM
+from bleugrad.models.kinds import build_model
 from bleugrad.runs.directory import CONFIG, Run, continue_run, read_about, remove_evaluations, start_run
 from bleugrad.runs.lock import locked
 from bleugrad.training import board, checkpoints
@@ -171,7 +171,7 @@ def _build_setup(
     else:
         vocabularies = Vocabularies(*build_vocabularies(corpus, config.data))
     seed_step(config.seed)
-    model = AttentionLSTM(config.model, len(vocabularies.source), len(vocabularies.target))
+    model = build_model(config.model, len(vocabularies.source), len(vocabularies.target))
     fingerprints = {
         "vocabularies": vocabularies.fingerprints(),
         "data": split_fingerprint(corpus.train),
@@ -238,8 +238,10 @@ def _describe(run: Run, corpus: Corpus, trainer: Trainer, initial: Path | None) 
     )
     parameters = sum(parameter.numel() for parameter in trainer.parameters)
     vocabularies, processes = trainer.setup.vocabularies, trainer.processes
+    fed = "" if trainer.config.model.one_pass else f", decoder fed {trainer.config.objective.feeding}"
+    sizes = f"vocabularies of {len(vocabularies.source)} and {len(vocabularies.target)} tokens"
     run.say(
-        f"model: {parameters} parameters, vocabularies of {len(vocabularies.source)} and {len(vocabularies.target)} "
-        f"tokens{f', initial weights of {initial}' if initial else ''}; objective {trainer.config.objective.name}, "
-        f"decoder fed {trainer.config.objective.feeding}; {processes.world} x {processes.device}"
+        f"model: {trainer.config.model.kind}, {parameters} parameters, {sizes}"
+        f"{f', initial weights of {initial}' if initial else ''}; objective {trainer.config.objective.name}{fed}; "
+        f"{processes.world} x {processes.device}"
     )

@@ -11,7 +11,8 @@ import torch
 from bleugrad.arguments import check_choice, check_int
 from bleugrad.errors import FailureError, UsageError
 from bleugrad.extras import require_translation
-from bleugrad.models.attention_lstm import AttentionLSTM
+from bleugrad.models.kinds import build_model
+from bleugrad.models.protocol import TranslationModel
 from bleugrad.training.checkpoints import BEST, FOLDER, put_weights, read_checkpoint
 from bleugrad.training.config import TrainConfig
 from bleugrad.training.processes import SingleProcess
@@ -21,6 +22,9 @@ from bleugrad.training.vocabularies import Vocabularies
 
 MOST_TOKENS = 1000
 """Longer lines are cut off: no model was trained on them."""
+
+USUAL_BEAM = 5
+"""Width of a search if none is given."""
 
 WIDEST_BEAM = 1000
 """Hypotheses of a search; a wider one finds no better translation, and takes memory in proportion."""
@@ -39,27 +43,29 @@ class TranslationSystem:
     """A trained model with its vocabularies, the settings of its run, and the processes that compute."""
 
     def __init__(
-        self, model: AttentionLSTM, vocabularies: Vocabularies, config: TrainConfig, processes: SingleProcess
+        self, model: TranslationModel, vocabularies: Vocabularies, config: TrainConfig, processes: SingleProcess
     ) -> None:
         self.model, self.vocabularies, self.config = model.to(processes.device).eval(), vocabularies, config
         self.processes = processes
 
-    def translate(self, lines: Sequence[str], beam: int = 5) -> list[str]:
+    def translate(self, lines: Sequence[str], beam: int | None = None) -> list[str]:
         """The best translation of each line, which is text like the training text, with spaces between words.
 
-        The translation of an empty line is empty. ``beam`` is the width of the search, at most 1,000; 1 is greedy.
+        The translation of an empty line is empty. ``beam`` is the width of the search, at most 1,000; 1 is greedy. The
+        default is 5, or 1 for a one-pass model, which needs no search.
         """
         return [best[0].text for best in self.search(lines, beam)]
 
-    def search(self, lines: Sequence[str], beam: int = 5, n_best: int = 1, first: int = 1) -> list[list[Translation]]:
+    def search(
+        self, lines: Sequence[str], beam: int | None = None, n_best: int = 1, first: int = 1
+    ) -> list[list[Translation]]:
         """The ``n_best`` translations of each line, at most ``beam``, the best first; fewer where no more were found.
 
         For the others see :meth:`translate`. ``first`` is the number of the first line, for warnings.
         """
         if isinstance(lines, str) or not isinstance(lines, Sequence) or not all(isinstance(one, str) for one in lines):
             raise TypeError(f"lines is a {type(lines).__name__}; expected a list of texts, one per sentence")
-        if not 1 <= check_int("beam", beam) <= WIDEST_BEAM:
-            raise UsageError(f"beam is {beam}; expected 1 to {WIDEST_BEAM}")
+        beam = self.beam(beam)
         if not 1 <= check_int("n_best", n_best) <= beam:
             raise ValueError(f"n_best is {n_best}; expected 1 to beam = {beam}")
         sources = [self._encoded(line, number) for number, line in enumerate(lines, start=first)]
@@ -67,6 +73,17 @@ class TranslationSystem:
         found = translate_ids(self.model, sources, settings, self.processes, width=beam, n_best=n_best)
         decode = self.vocabularies.target.decode
         return [[Translation(decode(one.tokens), one.log_prob, one.score) for one in best] for best in found]
+
+    def beam(self, beam: int | None) -> int:
+        """The width of a search: ``beam`` if the model can search so, or the default."""
+        model = self.config.model
+        if beam is None:
+            return 1 if model.one_pass else USUAL_BEAM
+        if not 1 <= check_int("beam", beam) <= WIDEST_BEAM:
+            raise UsageError(f"beam is {beam}; expected 1 to {WIDEST_BEAM}")
+        if model.one_pass and beam > 1:
+            raise UsageError(f"beam is {beam} with model.kind {model.kind!r}, which translates in one pass; expected 1")
+        return beam
 
     def _encoded(self, line: str, number: int) -> list[int]:
         tokens = self.vocabularies.source.encode(line.lower() if self.config.data.lowercase else line)
@@ -91,6 +108,6 @@ def load(run: str | PathLike[str], device: str = "auto") -> TranslationSystem:
     vocabularies = Vocabularies.read(directory)
     vocabularies.check_fit(checkpoint.state, directory, path)
     with torch.random.fork_rng(devices=[]):  # the caller's random state stays the same
-        model = AttentionLSTM(config.model, len(vocabularies.source), len(vocabularies.target))
+        model = build_model(config.model, len(vocabularies.source), len(vocabularies.target))
     put_weights(model, checkpoint.weights, path)
     return TranslationSystem(model, vocabularies, config, SingleProcess(device))

@@ -14,7 +14,7 @@ from bleugrad.data.batches import BatchPlan, shard
 from bleugrad.data.corpus import Split
 from bleugrad.data.encoding import encode_split
 from bleugrad.errors import FailureError
-from bleugrad.models.attention_lstm import AttentionLSTM
+from bleugrad.models.protocol import TranslationModel
 from bleugrad.runs.directory import Run, remove_evaluations
 from bleugrad.runs.progress import Progress
 from bleugrad.training.board import Board
@@ -38,7 +38,7 @@ class TrainingSetup:
     """
 
     config: TrainConfig
-    model: AttentionLSTM
+    model: TranslationModel
     vocabularies: Vocabularies
     train: Split
     valid: Split

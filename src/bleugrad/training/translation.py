@@ -8,6 +8,8 @@ import torch
 from bleugrad.data.batches import BatchPlan, shard
 from bleugrad.data.encoding import EncodedSplit
 from bleugrad.models.attention_lstm import AttentionLSTM
+from bleugrad.models.one_pass import OnePassModel
+from bleugrad.models.protocol import TranslationModel
 from bleugrad.models.search.strategies import Hypothesis, beam, greedy
 from bleugrad.training.config import EvaluationConfig
 from bleugrad.training.processes import SingleProcess
@@ -16,7 +18,7 @@ NOTHING = Hypothesis([], 0.0, 0.0)
 
 
 def translate_ids(
-    model: AttentionLSTM,
+    model: TranslationModel,
     sources: Sequence[list[int]],
     config: EvaluationConfig,
     processes: SingleProcess,
@@ -39,7 +41,12 @@ def translate_ids(
         batch = plan.collate(spoken).to(processes.device)
         words = [math.ceil(config.maximum_factor * len(sources[index])) + config.maximum_extra for index in spoken]
         maximum = torch.tensor(words, device=processes.device)
-        if width == 1:
+        if isinstance(model, OnePassModel):
+            best = model.translate(batch.source, batch.source_lengths, maximum, config.forbid_unknown)
+            hypotheses = [[hypothesis] for hypothesis in best]
+        elif not isinstance(model, AttentionLSTM):
+            raise TypeError(f"model is a {type(model).__name__}, which cannot translate")
+        elif width == 1:
             best = greedy(model, batch.source, batch.source_lengths, maximum, forbid_unk=config.forbid_unknown)
             hypotheses = [[hypothesis] for hypothesis in best]
         else:

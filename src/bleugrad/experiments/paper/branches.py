@@ -23,6 +23,9 @@ Table = Mapping[str, Any]
 KNOWN: Mapping[str, Table] = MappingProxyType(
     {name: {"objective": {"name": name}} for name in ("ce", "reinforce", "bound", "exact", "unbiased", "mrt")}
     | {
+        "exact-mix": {"objective": {"name": "exact", "cross_entropy_weight": 0.1}},
+        "exact-sharp": {"objective": {"name": "exact", "sharpness": 2.0}},
+        "clipped-mean": {"objective": {"name": "clipped_mean", "max_order": 2}},
         "exact-own": {"objective": {"name": "exact", "feeding": "greedy"}},
         "own-mix": {"objective": {"name": "exact", "feeding": "greedy", "cross_entropy_weight": 0.1}},
         "sharp-mix": {
@@ -45,6 +48,9 @@ TITLES: Mapping[str, str] = MappingProxyType(
         "reinforce": "RF",
         "bound": "LB",
         "mrt": "MRT",
+        "exact-mix": "exact, CE",
+        "exact-sharp": "exact, sharp",
+        "clipped-mean": "min(E, c)",
         "exact-own": "exact, own tokens",
         "own-mix": "exact, own tokens, CE",
     }

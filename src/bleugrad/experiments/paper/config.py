@@ -84,6 +84,11 @@ class ReproduceConfig(TrainingStage):
         shared = {setting.name: values[setting.name] for setting in settings(TrainingStage)}
         return shared | {"optimizer": values["base"]}
 
+    @property
+    def searches(self) -> dict[str, int]:
+        """Names and beam widths of the tests: greedy, and beam search where the model needs a search."""
+        return {"greedy": 1} | ({} if self.model.one_pass else {f"beam {self.beam}": self.beam})
+
     def run_seeds(self) -> list[int]:
         """The seed of each run."""
         return list(range(self.seed, self.seed + self.seeds))

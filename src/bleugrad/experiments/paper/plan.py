@@ -141,7 +141,9 @@ class Protocol:
         """
         directory = self.directory(stage)
         if stage.kind == "test":
-            return all(evaluation_file(directory, "test", beam, "json").exists() for beam in (1, self.config.beam))
+            return all(
+                evaluation_file(directory, "test", beam, "json").exists() for beam in self.config.searches.values()
+            )
         about = read_about(directory) if directory.is_dir() else None
         if about is None or not (directory / CONFIG).exists():  # killed before it was written
             return False
@@ -161,7 +163,7 @@ class Protocol:
         directory = self.directory(stage)
         told: dict[str, Any] = {"kind": stage.kind, "directory": str(directory), "log": str(self.log(stage))}
         if stage.kind == "test":
-            return told | {"beams": [1, self.config.beam], "device": self.config.device}
+            return told | {"beams": list(self.config.searches.values()), "device": self.config.device}
         initial = None if stage.kind == "base" else str(directory.parent / BASE)
         return told | {"settings": asdict(self.settings(stage)), "initial": initial}
 

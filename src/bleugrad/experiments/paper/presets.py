@@ -11,7 +11,9 @@ from bleugrad.data.locations import roots
 from bleugrad.errors import FailureError, UsageError
 from bleugrad.experiments.paper.branches import select
 from bleugrad.experiments.paper.config import ReproduceConfig
+from bleugrad.models.config import ONE_PASS as KINDS
 from bleugrad.training.presets import PRESETS as TRAINING
+from bleugrad.training.presets import one_pass
 
 Settings = Mapping[str, Any]
 
@@ -22,18 +24,30 @@ def _from_training(name: str, **more: Any) -> Settings:
 
 
 PAPER = select(("ce", "reinforce", "bound", "exact"), {})
+ONE_PASS_BRANCHES = select(("ce", "exact", "exact-mix", "exact-sharp", "clipped-mean"), {})
+BUILTIN = {"corpus": "builtin", "min_count": 1, "batch_size": 16, "builtin_train": 6000, "builtin_valid": 200}
+
+
+def _one_pass(values: Settings, **more: Any) -> Settings:
+    """The protocol of a training preset with a one-pass model: higher rates, because the first phase ends far away."""
+    tuning = {"epochs": 4, "learning_rate": 1e-3, "factors": (0.5, 2.0)}
+    return merged(
+        {
+            "branches": ONE_PASS_BRANCHES | (select(("bound",), {}) if values["model"]["kind"] == "nat" else {}),
+            "data": values["data"],
+            "model": values["model"],
+            "base": values["optimizer"],
+            "tuning": tuning,
+        },
+        more,
+    )
+
 
 PRESETS: Mapping[str, Settings] = MappingProxyType(
     {
         "builtin": {
             "seeds": 2,
-            "data": {
-                "corpus": "builtin",
-                "min_count": 1,
-                "batch_size": 16,
-                "builtin_train": 6000,
-                "builtin_valid": 200,
-            },
+            "data": BUILTIN,
             "model": {"embedding": 64, "hidden": 64, "dropout": 0.1, "initial_range": 0.2},
             "base": {"learning_rate": 4e-3, "epochs": 20, "decay_factor": 0.3, "early_stopping": 3},
             "tuning": {
@@ -48,6 +62,8 @@ PRESETS: Mapping[str, Settings] = MappingProxyType(
         "multi30k": _from_training("multi30k"),
         "tatoeba": {"seeds": 2, "branches": PAPER, "data": {"corpus": "tatoeba", "min_count": 3}},
         "iwslt14": _from_training("iwslt14", branches=PAPER),
+        **{f"builtin-{kind}": _one_pass(one_pass(kind, {"data": {**BUILTIN, "batch_size": 32}}, 64)) for kind in KINDS},
+        **{f"{name}-{kind}": _one_pass(TRAINING[f"{name}-{kind}"]) for name in ("tiny", "multi30k") for kind in KINDS},
         "e2e_nlg": {
             "model": {"initial_range": 0.2},
             "data": {"corpus": "files", "source_language": "src", "target_language": "trg", "min_count": 2},

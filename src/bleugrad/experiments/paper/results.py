@@ -34,7 +34,7 @@ def summarise(protocol: Protocol, seeds: Sequence[int], test: Split) -> dict[str
     """The results of seeds whose stages are all done."""
     config = protocol.config
     systems = {BASE: "base", **{label: branch.title for label, branch in protocol.branches.items()}}
-    searches = {"greedy": 1, f"beam {config.beam}": config.beam}
+    searches = config.searches
     runs = {label: [_run_of(protocol, seed, label, searches) for seed in seeds] for label in systems}
     scores = next(iter(runs[BASE][0]["test"].values()))
     return {

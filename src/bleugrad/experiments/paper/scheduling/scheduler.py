@@ -126,10 +126,10 @@ class Scheduler:
         self.after(stage)
 
     def _outcome(self, stage: PlannedStage) -> str:
-        directory, beam = self.protocol.directory(stage), self.protocol.config.beam
+        directory, searches = self.protocol.directory(stage), self.protocol.config.searches
         if stage.kind == "test":
-            greedy, wide = (100 * read_scores(directory, width)["bleu"] for width in (1, beam))
-            return f"BLEU {greedy:.2f} greedy, {wide:.2f} beam {beam}"
+            found = {name: 100 * read_scores(directory, width)["bleu"] for name, width in searches.items()}
+            return f"BLEU {', '.join(f'{bleu:.2f} {name}' for name, bleu in found.items())}"
         summary = read_summary(directory)
         return f"valid BLEU {100 * summary['best_bleu']:.2f} (epoch {summary['best_epoch']} of {summary['epochs']})"
 

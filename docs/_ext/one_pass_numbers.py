@@ -1,0 +1,131 @@
+"""Numbers of the documentation: one-pass models, from results/one_pass."""
+
+from functools import partial
+from typing import Any
+
+import translation
+from measured import NUMBERS, RESULTS, markdown, number, read, table
+
+FOLDER = RESULTS / "one_pass"
+KINDS = {"nat": "length by EOS (`nat`)", "ctc": "CTC (`ctc`)"}
+CORPORA = ("multi30k", "tatoeba_tiny", "builtin")
+NAMES = {
+    "base": "likelihood, converged",
+    "ce": "more likelihood",
+    "exact": "exact",
+    "exact-mix": "exact + 0.1 likelihood",
+    "exact-sharp": "exact, sharpness 2",
+    "bound": "paper's bound",
+    "clipped-mean": "min(E[count], c), order 2",
+}
+SEARCH = "greedy"
+NONE_YET = "No run of one-pass models is kept in `results/one_pass` yet.\n"
+
+
+def runs() -> dict[tuple[str, str], translation.Summary]:
+    """Summaries by corpus and kind, in the order of the pages."""
+    found = {}
+    for corpus in CORPORA:
+        for kind in KINDS:
+            if (FOLDER / f"{corpus}-{kind}" / "summary.json").exists():
+                found[corpus, kind] = read(f"one_pass/{corpus}-{kind}/summary.json")
+    return found
+
+
+def _cell(summary: translation.Summary, label: str) -> str:
+    systems = summary["scores"][SEARCH]["systems"]
+    return translation.score(systems[label]) if label in systems else ""
+
+
+@table
+def one_pass() -> str:
+    """Test BLEU: one row per objective, one column per corpus and kind."""
+    found = runs()
+    if not found:
+        return NONE_YET
+    header = ["objective"]
+    for (corpus, kind), summary in found.items():
+        header.append(f"`{corpus}`, `{kind}`, {translation.number_of_seeds(summary)}")
+    labels = [label for label in NAMES if any(label in summary["titles"] for summary in found.values())]
+    rows = [[NAMES[label], *(_cell(summary, label) for summary in found.values())] for label in labels]
+    return markdown(header, rows)
+
+
+@table
+def one_pass_choices() -> str:
+    """Learning rates, epochs and convergence of every run."""
+    rows = []
+    for (corpus, kind), summary in runs().items():
+        bases = summary["runs"]["base"]
+        converged = sum(run["converged"] for run in bases)
+        rates = sorted({one["learning_rate"] for run in summary["runs"]["ce"] for one in run["tries"]})
+        epochs = max(run["epochs"] for run in summary["runs"]["ce"])
+        rows.append(
+            [
+                f"`{corpus}`, `{kind}`",
+                ", ".join(map(str, summary["seeds"])),
+                f"{converged} of {len(bases)}",
+                ", ".join(str(run["epochs"]) for run in bases),
+                str(epochs),
+                ", ".join(f"{rate:g}" for rate in rates),
+            ]
+        )
+    header = ["run", "seeds", "first phases that converged", "their epochs", "epochs of tuning", "learning rates"]
+    return markdown(header, rows) if rows else NONE_YET
+
+
+def _gain(corpus: str, kind: str, label: str, other: str) -> str:
+    pair = translation.difference(runs()[corpus, kind]["scores"][SEARCH], label, other)
+    if pair is None:
+        raise KeyError(label)
+    return f"{100 * pair['difference']:+.1f}"
+
+
+def _least_gain(corpus: str, kind: str, label: str, other: str) -> str:
+    systems = runs()[corpus, kind]["runs"]
+    pairs = zip(systems[label], systems[other], strict=True)
+    return f"{100 * min(one['test'][SEARCH]['bleu'] - two['test'][SEARCH]['bleu'] for one, two in pairs):+.1f}"
+
+
+def _plane() -> Any:
+    return read("one_pass/plane/plane.json")
+
+
+@table
+def one_pass_plane() -> str:
+    """BLEU and speed of every model."""
+    rows = _plane()["rows"]
+    slowest = next(row for row in rows if row["beam"] > 1)
+    header = ["model", "parameters", "BLEU", "sentences/s, batches", "against beam 5", "sentences/s, one at a time"]
+    header.append("against beam 5")
+    return markdown(
+        header,
+        [
+            [
+                row["name"],
+                f"{row['parameters']:,}",
+                f"{100 * row['bleu']:.1f}",
+                *(
+                    cell
+                    for way in ("batches", "alone")
+                    for cell in (f"{row[way]:,.0f}", f"{row[way] / slowest[way]:.1f} x")
+                ),
+            ]
+            for row in rows
+        ],
+    )
+
+
+@number
+def one_pass_machine() -> str:
+    machine = _plane()["machine"]
+    return f"{machine['processor']}, torch {machine['torch']}"
+
+
+NUMBERS |= {
+    f"one-pass {corpus} {kind} {label} {other}{which}": partial(find, corpus, kind, label, other)
+    for (corpus, kind), summary in runs().items()
+    for label in summary["titles"]
+    for other in {"ce", "base", "clipped-mean"} & set(summary["titles"]) - {label}
+    for which, find in (("", _gain), (" least", _least_gain))
+}

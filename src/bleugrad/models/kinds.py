@@ -1,0 +1,18 @@
+"""From settings to a model of their kind."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from bleugrad.models.attention_lstm import AttentionLSTM
+from bleugrad.models.config import ModelConfig
+from bleugrad.models.one_pass import FrameModel, RowModel
+from bleugrad.models.protocol import TranslationModel
+
+KINDS: Mapping[str, type[TranslationModel]] = MappingProxyType(
+    {"lstm": AttentionLSTM, "nat": RowModel, "ctc": FrameModel}
+)
+
+
+def build_model(config: ModelConfig, source_size: int, target_size: int) -> TranslationModel:
+    """A model with initial parameters, for vocabularies of these sizes."""
+    return KINDS[config.kind](config, source_size, target_size)

@@ -1,0 +1,69 @@
+"""What all objectives share: means over processes, the cross-entropy, and the loss of expected BLEU.
+
+The loss of each process is scaled so that the mean over processes, of values and of gradients, equals that of one
+process with the whole batch. Data parallel training averages gradients.
+"""
+
+from typing import TYPE_CHECKING, Optional
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bleugrad.data.batches import IGNORED
+from bleugrad.losses.expected import ExpectedBLEULoss
+from bleugrad.models.protocol import TranslationModel
+from bleugrad.pooling import Pool, ProcessPool
+from bleugrad.training.config import ObjectiveConfig
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
+
+
+class Objective(nn.Module):
+    """A model with its loss: ``objective(batch, own_probability)``."""
+
+    def __init__(self, model: TranslationModel, config: ObjectiveConfig, group: Optional["ProcessGroup"]) -> None:
+        super().__init__()
+        self.model, self.config = model, config
+        self.pool, self.processes = Pool(), 1
+        if group is not None:
+            self.pool, self.processes = ProcessPool(group), group.size()
+
+    def mean(self, total: Tensor, number: Tensor | int) -> Tensor:
+        """The part of this process of a mean over all processes: ``total`` divided by the sum of ``number``."""
+        everyone = self.pool.sum(torch.as_tensor(number, device=total.device))
+        return total * self.processes / everyone.clamp(min=1)
+
+    def cross_entropy(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Mean over tokens, in float32."""
+        with torch.autocast(logits.device.type, enabled=False):
+            rows = logits.flatten(0, 1).float()
+            total = F.cross_entropy(rows, labels.flatten(), ignore_index=IGNORED, reduction="sum")
+        return self.mean(total, (labels != IGNORED).sum())
+
+
+def expected_loss(
+    config: ObjectiveConfig,
+    group: Optional["ProcessGroup"],
+    word_start: Tensor | None,
+    eos_id: int | None,
+    *,
+    end_positions: int = 0,
+    cross_entropy_weight: float = 0.0,
+) -> ExpectedBLEULoss:
+    """The loss of "bound", "exact", and "clipped_mean", whose published form has one order."""
+    only_last = [0.0] * (config.max_order - 1) + [1.0]
+    return ExpectedBLEULoss(
+        method=config.name,
+        max_order=config.max_order,
+        weights=only_last if config.name == "clipped_mean" else None,
+        smoothing=config.smoothing,
+        level=config.level,
+        eos_id=eos_id,
+        sharpness=config.sharpness,
+        end_positions=end_positions,
+        cross_entropy_weight=cross_entropy_weight,
+        process_group=group,
+        word_start=word_start,
+    )
