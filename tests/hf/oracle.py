@@ -20,6 +20,9 @@ def sentence_losses(model, rows, *, excluded=(), level="sentence", **options):
 
 
 def step_loss(model, rows, weighting="tokens", blend=1.0, **options):
+    """``blend`` is the share of BLEU, a number or a function of a sentence's mean cross-entropy."""
+    if callable(blend):
+        return _step_loss_by_sentence(sentence_losses(model, rows, **options), blend)
     bleu, nll, lengths = zip(*sentence_losses(model, rows, **options), strict=True)
     if weighting == "tokens":
         total = sum(lengths)
@@ -27,6 +30,14 @@ def step_loss(model, rows, weighting="tokens", blend=1.0, **options):
         return blend * mean_bleu + (1 - blend) * sum(nll) / total
     mean_nll = sum(one / length for one, length in zip(nll, lengths, strict=True)) / len(rows)
     return blend * sum(bleu) / len(rows) + (1 - blend) * mean_nll
+
+
+def _step_loss_by_sentence(found, blend):
+    total = 0
+    for bleu, nll, length in found:
+        share = blend(nll.item() / length)
+        total = total + share * bleu * length + (1 - share) * nll
+    return total / sum(length for _, _, length in found)
 
 
 def _run_alone(model, feature):

@@ -4,7 +4,7 @@ import os
 
 import torch
 
-from tests.hf.models import LINES, encode_pairs, features, make_model, make_tokenizer
+from tests.hf.models import LINES, PLAIN, encode_pairs, features, make_model, make_tokenizer
 from tests.processes import PROCESSES
 
 IGNORED_ROW = 3
@@ -72,7 +72,7 @@ def _sharded_step(rank, fused, first=lambda model, mesh: None):
     from bleugrad.hf import BLEUCollator, BLEULoss
 
     model, mesh = make_model("Llama"), init_device_mesh("cpu", (PROCESSES,))
-    loss = BLEULoss(model, make_tokenizer(), fused=fused)
+    loss = BLEULoss(model, make_tokenizer(), fused=fused, **PLAIN)
     first(model, mesh)
     fully_shard(model, mesh=mesh)
     assert all(parameter.to_local().numel() < parameter.numel() for parameter in model.parameters())

@@ -15,6 +15,7 @@ from tests.hf.models import (
     GERMAN,
     LINES,
     PAD,
+    PLAIN,
     ROUNDING,
     SEQ2SEQ,
     SPECIAL,
@@ -34,7 +35,7 @@ CLOSE = {"rtol": 0, "atol": ROUNDING}
 def run(model, rows, tokenizer=None, loss=None, **options):
     """Loss and gradients as the trainer has them: labels taken away, then the forward pass, then the loss."""
     tokenizer = tokenizer or make_tokenizer()
-    loss = loss or BLEULoss(model, tokenizer, **options)
+    loss = loss or BLEULoss(model, tokenizer, **PLAIN | options)
     batch = BLEUCollator(tokenizer, model)(rows)
     labels = batch.pop("labels")
     model.zero_grad()
@@ -163,7 +164,7 @@ def test_the_fused_projection_gives_the_same_and_no_logits(name):
     before = {key: value.clone() for key, value in model.state_dict().items()}
     widths, batch = [], BLEUCollator(make_tokenizer(), model)(rows)
     model.register_forward_hook(lambda module, args, output: widths.append(output.logits.shape[-1]))
-    loss = BLEULoss(model, make_tokenizer(), bleu_weight=0.5, fused=True)
+    loss = BLEULoss(model, make_tokenizer(), **PLAIN, bleu_weight=0.5, fused=True)
     assert_same(run(model, rows, loss=loss), wanted)
     assert widths == [16]  # hidden states; the vocabulary is larger
     assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())
@@ -241,7 +242,7 @@ def test_another_model_than_the_trainers_is_an_error():
 
 def test_the_newest_loss_of_a_model_replaces_the_others():
     model, rows = make_model("BART"), features()
-    old, new = BLEULoss(model, make_tokenizer(), fused=True), BLEULoss(model, make_tokenizer())
+    old, new = BLEULoss(model, make_tokenizer(), fused=True), BLEULoss(model, make_tokenizer(), **PLAIN)
     assert len(model._forward_pre_hooks) == len(model._forward_hooks) == 1
     found = run(model, rows, loss=new)
     assert_same(found, expected(model, rows, eos_id=END))
@@ -315,7 +316,7 @@ def test_autocast_does_not_reach_the_loss(fused):
     batch = BLEUCollator(make_tokenizer(), model)(rows)
     labels = batch.pop("labels")
     with torch.autocast("cpu", torch.bfloat16):
-        loss = BLEULoss(model, make_tokenizer(), bleu_weight=0.5, fused=fused)
+        loss = BLEULoss(model, make_tokenizer(), **PLAIN, bleu_weight=0.5, fused=fused)
         outputs = model(**batch)
         inside = loss(outputs, labels)
     assert outputs.logits.dtype == (torch.float32 if fused else torch.bfloat16)  # T5's hidden states are float32

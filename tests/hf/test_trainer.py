@@ -7,7 +7,7 @@ pytest.importorskip("accelerate")
 
 import bleugrad
 from bleugrad.hf import BLEUCollator, BLEULoss, BLEUMetrics, BLEUMonitor, BLEUSchedule, encode_completion
-from tests.hf.models import CAUSAL, END, LINES, SEQ2SEQ, features, gradients, make_model, make_tokenizer
+from tests.hf.models import CAUSAL, END, LINES, PLAIN, SEQ2SEQ, features, gradients, make_model, make_tokenizer
 from tests.hf.oracle import step_loss
 
 pytestmark = pytest.mark.slow  # the trainer takes ten seconds to import
@@ -198,7 +198,7 @@ def test_the_log_has_bleu_cross_entropy_and_length(trainers, tmp_path, fused):
         def on_log(self, args, state, control, logs=None, **_):
             reported.append(dict(logs))
 
-    loss = BLEULoss(model, make_tokenizer(), fused=fused)
+    loss = BLEULoss(model, make_tokenizer(), fused=fused, **PLAIN)
     given = {"train_dataset": rows, "callbacks": [Reporter(), BLEUMonitor(loss, stop_outside=(0, 2))]}
     trainer = trainers.make_trainer(tmp_path, model, loss=loss, given=given, **ACCUMULATED)
     trainer.train()

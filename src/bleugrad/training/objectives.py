@@ -46,7 +46,8 @@ def build_objective(
         return CrossEntropy(model, config, group)
     if config.name in ("reinforce", "mrt") and config.feeding == "sample":
         return SampleObjective(model, config, group)
-    return RowObjective(model, config, group, word_start if config.units == "words" else None)
+    in_words = config.units == "words" or config.recommended
+    return RowObjective(model, config, group, word_start if in_words else None)
 
 
 class Objective(nn.Module):
@@ -130,12 +131,16 @@ class RowObjective(Objective):
         self, model: AttentionLSTM, config: ObjectiveConfig, group: Optional["ProcessGroup"], word_start: Tensor | None
     ) -> None:
         super().__init__(model, config, group)
-        self.random_length = self.own_tokens or config.length == "random"
+        self.random_length = self.own_tokens or config.length == "random" or config.recommended
         eos_id = EOS if self.random_length else None
         self.expects = config.name in EXPECTED
         self.in_one_pass = self.expects and not self.own_tokens
-        if self.expects:
-            self.loss: nn.Module = ExpectedBLEULoss(
+        self.loss: nn.Module
+        if config.recommended:
+            score = {"max_order": config.max_order, "smoothing": config.smoothing}
+            self.loss = ExpectedBLEULoss.recommended(EOS, **score, process_group=group, word_start=word_start)
+        elif self.expects:
+            self.loss = ExpectedBLEULoss(
                 method=config.name,
                 max_order=config.max_order,
                 smoothing=config.smoothing,
