@@ -1,8 +1,11 @@
 """The loss of a step from its definition: one sentence at a time, without padding, then the mean that is meant."""
 
+import math
+
 import torch
 
 import bleugrad
+from bleugrad.losses import recipe
 
 
 def sentence_losses(model, rows, *, excluded=(), level="sentence", **options):
@@ -19,10 +22,9 @@ def sentence_losses(model, rows, *, excluded=(), level="sentence", **options):
     return found
 
 
-def step_loss(model, rows, weighting="tokens", blend=1.0, **options):
-    """``blend`` is the share of BLEU, a number or a function of a sentence's mean cross-entropy."""
-    if callable(blend):
-        return _step_loss_by_sentence(sentence_losses(model, rows, **options), blend)
+def step_loss(model, rows, weighting="tokens", blend=1.0, adaptive=False, **options):
+    if adaptive:
+        return _adaptive_loss(sentence_losses(model, rows, **options), blend)
     bleu, nll, lengths = zip(*sentence_losses(model, rows, **options), strict=True)
     if weighting == "tokens":
         total = sum(lengths)
@@ -32,11 +34,13 @@ def step_loss(model, rows, weighting="tokens", blend=1.0, **options):
     return blend * sum(bleu) / len(rows) + (1 - blend) * mean_nll
 
 
-def _step_loss_by_sentence(found, blend):
+def _adaptive_loss(found, blend):
+    """Cross-entropy, and BLEU with a weight that rises with the probability of the labels."""
     total = 0
     for bleu, nll, length in found:
-        share = blend(nll.item() / length)
-        total = total + share * bleu * length + (1 - share) * nll
+        likely = math.exp(-nll.item() / length)
+        weight = recipe.MOST * likely**2 / (likely**2 + recipe.HALF**2)
+        total = total + blend * weight * bleu * length + nll
     return total / sum(length for _, _, length in found)
 
 

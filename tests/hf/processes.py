@@ -12,6 +12,7 @@ HALVES = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 2}
 STEPS = {  # model, options of the loss, options of the trainer
     "tokens": ("T5", {"bleu_weight": 0.8}, HALVES),
     "tokens of each process": ("BART", {}, HALVES | {"average_tokens_across_devices": False}),
+    "adaptive": ("T5", {"bleu_weight": 0.8, "adaptive": True}, HALVES),
     "tokens fused": ("Marian", {"bleu_weight": 0.8, "fused": True}, HALVES),
     "sentences": ("T5", {"weighting": "sentences", "bleu_weight": 0.8}, HALVES),
     "sentences of each process": (

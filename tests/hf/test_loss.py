@@ -288,14 +288,15 @@ def test_the_fused_projection_of_a_wrapped_model_keeps_its_bias():
         BLEULoss(wrapped, make_tokenizer(), fused=True)
 
 
+class EndsMarked:
+    is_fast, pad_token_id, eos_token_id, unk_token_id, unk_token = False, PAD, END, UNKNOWN, SPECIAL[UNKNOWN]
+    all_special_ids, all_special_tokens = list(range(len(SPECIAL))), SPECIAL
+
+    def get_vocab(self):
+        return {token: index for index, token in enumerate([*SPECIAL, "low", "er</w>", "the</w>"])}
+
+
 def test_words_need_a_tokenizer_that_marks_where_they_begin():
-    class EndsMarked:
-        is_fast, pad_token_id, eos_token_id, unk_token_id, unk_token = False, PAD, END, UNKNOWN, SPECIAL[UNKNOWN]
-        all_special_ids, all_special_tokens = list(range(len(SPECIAL))), SPECIAL
-
-        def get_vocab(self):
-            return {token: index for index, token in enumerate([*SPECIAL, "low", "er</w>", "the</w>"])}
-
     with pytest.raises(ValueError, match=r"words is True, but the tokenizer marks where words end.*use words=False"):
         BLEULoss(make_model("BART"), EndsMarked(), words=True)
 
@@ -331,6 +332,47 @@ def test_autocast_does_not_reach_the_loss(fused):
     torch.testing.assert_close(inside.double(), (exact + nll) / 2, rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("blend", [0.0, 0.4, 1.0])
+def test_each_sentence_has_its_own_weight_of_bleu(blend):
+    model, rows = make_model("Marian"), features()
+    wanted = expected(model, rows, blend=blend, adaptive=True, eos_id=END, excluded=NOT_WORDS)
+    assert_same(run(model, rows, bleu_weight=blend, adaptive=True), wanted)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_the_default_is_the_recommended_recipe(fused):
+    """In words, since the tokenizer marks them; with the mean over labels instead of sentences."""
+    model, rows = make_model("Marian"), features()
+    found = run(model, rows, loss=BLEULoss(model, make_tokenizer(), fused=fused))
+    batch = BLEUCollator(make_tokenizer(), model)(rows)
+    labels, starts = batch["labels"], bleugrad.word_start_mask(make_tokenizer(), size=len(make_tokenizer()))
+    loss = bleugrad.ExpectedBLEULoss.recommended(END, word_start=starts, reduction="none")
+    model.zero_grad()
+    lengths = (labels != -100).sum(1)
+    value = (loss(model(**batch).logits, labels) * lengths).sum() / lengths.sum()
+    value.backward()
+    assert_same(found, (value.detach(), gradients(model)))
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_labels_are_smoothed_in_the_cross_entropy(fused):
+    model, rows = make_model("Marian"), features()
+    found, _ = run(model, rows, bleu_weight=0.0, label_smoothing=0.2, fused=fused)
+    batch = BLEUCollator(make_tokenizer(), model)(rows)
+    logits, labels = model(**batch).logits.detach(), batch["labels"]
+    wanted = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), label_smoothing=0.2)
+    torch.testing.assert_close(found, wanted, **CLOSE)
+    plain, _ = run(model, rows, bleu_weight=1.0, adaptive=True)
+    both, _ = run(model, rows, bleu_weight=1.0, adaptive=True, label_smoothing=0.2, fused=fused)
+    assert (both - plain).abs() > 1e-3
+    torch.testing.assert_close(both - plain, found - run(model, rows, bleu_weight=0.0)[0], **CLOSE)
+
+
+def test_tokens_are_counted_if_the_tokenizer_does_not_mark_where_words_begin():
+    assert BLEULoss(make_model("BART"), EndsMarked()).criterion.word_start is None
+    assert BLEULoss(make_model("BART"), make_tokenizer()).criterion.word_start is not None
+
+
 def test_hidden_states_of_half_precision_are_projected_in_it():
     model, rows = make_model("GPT-2", torch.float32), [encode_completion(make_tokenizer(), a, a) for a in LINES]
     model.transformer.ln_f.register_forward_hook(lambda module, args, output: output.bfloat16())
@@ -349,6 +391,7 @@ def test_hidden_states_of_half_precision_are_projected_in_it():
         ({"bleu_weight": 1.5}, "bleu_weight is 1.5; expected 0"),
         ({"level": "corpus", "weighting": "sentences"}, "level is 'corpus'"),
         ({"level": "batch"}, "level is 'batch'"),
+        ({"label_smoothing": 2.0}, "label_smoothing is 2.0; expected 0 to 1"),
     ],
 )
 def test_wrong_options_are_named(options, message):

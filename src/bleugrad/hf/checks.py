@@ -91,8 +91,8 @@ def trainer_settings(trainer: Any, level: str, cross_entropy: bool) -> list[str]
     found = []
     if args.label_smoothing_factor and not cross_entropy:
         found.append(
-            f"label_smoothing_factor is {args.label_smoothing_factor}, but the loss has no cross-entropy to smooth; set "
-            "it to 0, or leave adaptive=False out"
+            f"label_smoothing_factor is {args.label_smoothing_factor}, but the loss has no cross-entropy to smooth, since "
+            "adaptive is False and bleu_weight is 1; set it to 0"
         )
     if args.remove_unused_columns and "references" in columns:
         found.append("the trainer drops the column 'references' of the data; set remove_unused_columns=False")

@@ -7,7 +7,7 @@ from bleugrad.pooling import Pool
 
 LEVEL = "sentence"
 END_POSITIONS = "half"
-SHARPNESS = 1.0
+SHARPNESS = 1.5
 MOST = 4.0
 HALF = 0.15
 
