@@ -47,6 +47,13 @@ def check_nonnegative(name: str, value: float) -> float:
     return float(value)
 
 
+def check_share(name: str, value: float) -> float:
+    """Return ``value`` as a float from 0 to 1."""
+    if check_nonnegative(name, value) > 1:
+        raise ValueError(f"{name} is {value}; expected 0 to 1")
+    return float(value)
+
+
 def check_weights(weights: Sequence[float] | Tensor | None, max_order: int) -> tuple[float, ...]:
     """Return one weight per order: uniform for None, else non-negative and summing to 1."""
     if weights is None:

@@ -1,8 +1,11 @@
 """The loss of a step from its definition: one sentence at a time, without padding, then the mean that is meant."""
 
+import math
+
 import torch
 
 import bleugrad
+from bleugrad.losses import recipe
 
 
 def sentence_losses(model, rows, *, excluded=(), level="sentence", **options):
@@ -19,7 +22,9 @@ def sentence_losses(model, rows, *, excluded=(), level="sentence", **options):
     return found
 
 
-def step_loss(model, rows, weighting="tokens", blend=1.0, **options):
+def step_loss(model, rows, weighting="tokens", blend=1.0, adaptive=False, **options):
+    if adaptive:
+        return _adaptive_loss(sentence_losses(model, rows, **options), blend)
     bleu, nll, lengths = zip(*sentence_losses(model, rows, **options), strict=True)
     if weighting == "tokens":
         total = sum(lengths)
@@ -27,6 +32,16 @@ def step_loss(model, rows, weighting="tokens", blend=1.0, **options):
         return blend * mean_bleu + (1 - blend) * sum(nll) / total
     mean_nll = sum(one / length for one, length in zip(nll, lengths, strict=True)) / len(rows)
     return blend * sum(bleu) / len(rows) + (1 - blend) * mean_nll
+
+
+def _adaptive_loss(found, blend):
+    """Cross-entropy, and BLEU with a weight that rises with the probability of the labels."""
+    total = 0
+    for bleu, nll, length in found:
+        likely = math.exp(-nll.item() / length)
+        weight = recipe.MOST * likely**2 / (likely**2 + recipe.HALF**2)
+        total = total + blend * weight * bleu * length + nll
+    return total / sum(length for _, _, length in found)
 
 
 def _run_alone(model, feature):

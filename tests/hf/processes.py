@@ -4,7 +4,7 @@ import os
 
 import torch
 
-from tests.hf.models import LINES, encode_pairs, features, make_model, make_tokenizer
+from tests.hf.models import LINES, PLAIN, encode_pairs, features, make_model, make_tokenizer
 from tests.processes import PROCESSES
 
 IGNORED_ROW = 3
@@ -12,6 +12,7 @@ HALVES = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 2}
 STEPS = {  # model, options of the loss, options of the trainer
     "tokens": ("T5", {"bleu_weight": 0.8}, HALVES),
     "tokens of each process": ("BART", {}, HALVES | {"average_tokens_across_devices": False}),
+    "adaptive": ("T5", {"bleu_weight": 0.8, "adaptive": True}, HALVES),
     "tokens fused": ("Marian", {"bleu_weight": 0.8, "fused": True}, HALVES),
     "sentences": ("T5", {"weighting": "sentences", "bleu_weight": 0.8}, HALVES),
     "sentences of each process": (
@@ -72,7 +73,7 @@ def _sharded_step(rank, fused, first=lambda model, mesh: None):
     from bleugrad.hf import BLEUCollator, BLEULoss
 
     model, mesh = make_model("Llama"), init_device_mesh("cpu", (PROCESSES,))
-    loss = BLEULoss(model, make_tokenizer(), fused=fused)
+    loss = BLEULoss(model, make_tokenizer(), fused=fused, **PLAIN)
     first(model, mesh)
     fully_shard(model, mesh=mesh)
     assert all(parameter.to_local().numel() < parameter.numel() for parameter in model.parameters())

@@ -15,6 +15,7 @@ from tests.hf.models import (
     GERMAN,
     LINES,
     PAD,
+    PLAIN,
     ROUNDING,
     SEQ2SEQ,
     SPECIAL,
@@ -34,7 +35,7 @@ CLOSE = {"rtol": 0, "atol": ROUNDING}
 def run(model, rows, tokenizer=None, loss=None, **options):
     """Loss and gradients as the trainer has them: labels taken away, then the forward pass, then the loss."""
     tokenizer = tokenizer or make_tokenizer()
-    loss = loss or BLEULoss(model, tokenizer, **options)
+    loss = loss or BLEULoss(model, tokenizer, **PLAIN | options)
     batch = BLEUCollator(tokenizer, model)(rows)
     labels = batch.pop("labels")
     model.zero_grad()
@@ -163,7 +164,7 @@ def test_the_fused_projection_gives_the_same_and_no_logits(name):
     before = {key: value.clone() for key, value in model.state_dict().items()}
     widths, batch = [], BLEUCollator(make_tokenizer(), model)(rows)
     model.register_forward_hook(lambda module, args, output: widths.append(output.logits.shape[-1]))
-    loss = BLEULoss(model, make_tokenizer(), bleu_weight=0.5, fused=True)
+    loss = BLEULoss(model, make_tokenizer(), **PLAIN, bleu_weight=0.5, fused=True)
     assert_same(run(model, rows, loss=loss), wanted)
     assert widths == [16]  # hidden states; the vocabulary is larger
     assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())
@@ -241,7 +242,7 @@ def test_another_model_than_the_trainers_is_an_error():
 
 def test_the_newest_loss_of_a_model_replaces_the_others():
     model, rows = make_model("BART"), features()
-    old, new = BLEULoss(model, make_tokenizer(), fused=True), BLEULoss(model, make_tokenizer())
+    old, new = BLEULoss(model, make_tokenizer(), fused=True), BLEULoss(model, make_tokenizer(), **PLAIN)
     assert len(model._forward_pre_hooks) == len(model._forward_hooks) == 1
     found = run(model, rows, loss=new)
     assert_same(found, expected(model, rows, eos_id=END))
@@ -287,14 +288,15 @@ def test_the_fused_projection_of_a_wrapped_model_keeps_its_bias():
         BLEULoss(wrapped, make_tokenizer(), fused=True)
 
 
+class EndsMarked:
+    is_fast, pad_token_id, eos_token_id, unk_token_id, unk_token = False, PAD, END, UNKNOWN, SPECIAL[UNKNOWN]
+    all_special_ids, all_special_tokens = list(range(len(SPECIAL))), SPECIAL
+
+    def get_vocab(self):
+        return {token: index for index, token in enumerate([*SPECIAL, "low", "er</w>", "the</w>"])}
+
+
 def test_words_need_a_tokenizer_that_marks_where_they_begin():
-    class EndsMarked:
-        is_fast, pad_token_id, eos_token_id, unk_token_id, unk_token = False, PAD, END, UNKNOWN, SPECIAL[UNKNOWN]
-        all_special_ids, all_special_tokens = list(range(len(SPECIAL))), SPECIAL
-
-        def get_vocab(self):
-            return {token: index for index, token in enumerate([*SPECIAL, "low", "er</w>", "the</w>"])}
-
     with pytest.raises(ValueError, match=r"words is True, but the tokenizer marks where words end.*use words=False"):
         BLEULoss(make_model("BART"), EndsMarked(), words=True)
 
@@ -315,7 +317,7 @@ def test_autocast_does_not_reach_the_loss(fused):
     batch = BLEUCollator(make_tokenizer(), model)(rows)
     labels = batch.pop("labels")
     with torch.autocast("cpu", torch.bfloat16):
-        loss = BLEULoss(model, make_tokenizer(), bleu_weight=0.5, fused=fused)
+        loss = BLEULoss(model, make_tokenizer(), **PLAIN, bleu_weight=0.5, fused=fused)
         outputs = model(**batch)
         inside = loss(outputs, labels)
     assert outputs.logits.dtype == (torch.float32 if fused else torch.bfloat16)  # T5's hidden states are float32
@@ -328,6 +330,47 @@ def test_autocast_does_not_reach_the_loss(fused):
     exact = (exact * lengths).sum() / lengths.sum()
     nll = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
     torch.testing.assert_close(inside.double(), (exact + nll) / 2, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("blend", [0.0, 0.4, 1.0])
+def test_each_sentence_has_its_own_weight_of_bleu(blend):
+    model, rows = make_model("Marian"), features()
+    wanted = expected(model, rows, blend=blend, adaptive=True, eos_id=END, excluded=NOT_WORDS)
+    assert_same(run(model, rows, bleu_weight=blend, adaptive=True), wanted)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_the_default_is_the_recommended_recipe(fused):
+    """In words, since the tokenizer marks them; with the mean over labels instead of sentences."""
+    model, rows = make_model("Marian"), features()
+    found = run(model, rows, loss=BLEULoss(model, make_tokenizer(), fused=fused))
+    batch = BLEUCollator(make_tokenizer(), model)(rows)
+    labels, starts = batch["labels"], bleugrad.word_start_mask(make_tokenizer(), size=len(make_tokenizer()))
+    loss = bleugrad.ExpectedBLEULoss.recommended(END, word_start=starts, reduction="none")
+    model.zero_grad()
+    lengths = (labels != -100).sum(1)
+    value = (loss(model(**batch).logits, labels) * lengths).sum() / lengths.sum()
+    value.backward()
+    assert_same(found, (value.detach(), gradients(model)))
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_labels_are_smoothed_in_the_cross_entropy(fused):
+    model, rows = make_model("Marian"), features()
+    found, _ = run(model, rows, bleu_weight=0.0, label_smoothing=0.2, fused=fused)
+    batch = BLEUCollator(make_tokenizer(), model)(rows)
+    logits, labels = model(**batch).logits.detach(), batch["labels"]
+    wanted = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), label_smoothing=0.2)
+    torch.testing.assert_close(found, wanted, **CLOSE)
+    plain, _ = run(model, rows, bleu_weight=1.0, adaptive=True)
+    both, _ = run(model, rows, bleu_weight=1.0, adaptive=True, label_smoothing=0.2, fused=fused)
+    assert (both - plain).abs() > 1e-3
+    torch.testing.assert_close(both - plain, found - run(model, rows, bleu_weight=0.0)[0], **CLOSE)
+
+
+def test_tokens_are_counted_if_the_tokenizer_does_not_mark_where_words_begin():
+    assert BLEULoss(make_model("BART"), EndsMarked()).criterion.word_start is None
+    assert BLEULoss(make_model("BART"), make_tokenizer()).criterion.word_start is not None
 
 
 def test_hidden_states_of_half_precision_are_projected_in_it():
@@ -348,6 +391,7 @@ def test_hidden_states_of_half_precision_are_projected_in_it():
         ({"bleu_weight": 1.5}, "bleu_weight is 1.5; expected 0"),
         ({"level": "corpus", "weighting": "sentences"}, "level is 'corpus'"),
         ({"level": "batch"}, "level is 'batch'"),
+        ({"label_smoothing": 2.0}, "label_smoothing is 2.0; expected 0 to 1"),
     ],
 )
 def test_wrong_options_are_named(options, message):

@@ -35,7 +35,8 @@ def in_one_process(case):
     else:
         counted = [row for row in rows if any(label != -100 for label in row["labels"])]
         weighting, blend = options.get("weighting", "tokens"), options.get("bleu_weight", 1.0)
-        value = step_loss(model, counted, weighting=weighting, blend=blend, eos_id=END)
+        adaptive = options.get("adaptive", False)
+        value = step_loss(model, counted, weighting=weighting, blend=blend, adaptive=adaptive, eos_id=END)
     value.backward()
     return value.detach(), gradients(model)
 

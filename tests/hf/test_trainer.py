@@ -7,7 +7,7 @@ pytest.importorskip("accelerate")
 
 import bleugrad
 from bleugrad.hf import BLEUCollator, BLEULoss, BLEUMetrics, BLEUMonitor, BLEUSchedule, encode_completion
-from tests.hf.models import CAUSAL, END, LINES, SEQ2SEQ, features, gradients, make_model, make_tokenizer
+from tests.hf.models import CAUSAL, END, LINES, PLAIN, SEQ2SEQ, features, gradients, make_model, make_tokenizer
 from tests.hf.oracle import step_loss
 
 pytestmark = pytest.mark.slow  # the trainer takes ten seconds to import
@@ -36,6 +36,11 @@ def test_accumulated_micro_batches_are_one_big_batch(trainers, tmp_path, name):
     trainer = trainers.Seq2SeqTrainer if name in SEQ2SEQ else trainers.Trainer
     found = trainers.one_step(tmp_path, name, rows, trainer=trainer, loss_options={"bleu_weight": 0.8}, **ACCUMULATED)
     trainers.assert_step(found, expected(name, rows, blend=0.8))
+
+
+def test_weights_of_bleu_do_not_depend_on_micro_batches(trainers, tmp_path):
+    found = trainers.one_step(tmp_path, "T5", features(), loss_options={"adaptive": True}, **ACCUMULATED)
+    trainers.assert_step(found, expected("T5", features(), adaptive=True))
 
 
 @pytest.mark.parametrize("fused", [False, True])
@@ -166,9 +171,23 @@ def test_evaluation_generates_scores_and_reports_the_cross_entropy_of_the_model(
 
 def test_evaluation_without_generating_reports_the_loss_itself(trainers, tmp_path):
     options = {"per_device_eval_batch_size": 8, "prediction_loss_only": True}
-    trainer = trainers.make_trainer(tmp_path, "T5", given={"eval_dataset": features()}, **options)
+    model = make_model("T5")
+    loss = BLEULoss(model, make_tokenizer(), **PLAIN)
+    trainer = trainers.make_trainer(tmp_path, model, loss=loss, given={"eval_dataset": features()}, **options)
     wanted = expected("T5", features())[0]
     assert trainer.evaluate()["eval_loss"] == pytest.approx(wanted.item())
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_the_label_smoothing_of_the_trainer_is_that_of_the_loss(trainers, tmp_path, fused):
+    options = {"loss_options": {"bleu_weight": 0.0, "fused": fused}, "label_smoothing_factor": 0.2}
+    steps, loss = trainers.one_step(tmp_path, "T5", features(), **options, **ACCUMULATED)
+    model = make_model("T5")
+    batch = BLEUCollator(make_tokenizer(), model)(features())
+    logits, labels = model(**batch).logits.flatten(0, 1), batch["labels"].flatten()
+    wanted = torch.nn.functional.cross_entropy(logits, labels, label_smoothing=0.2)
+    wanted.backward()
+    trainers.assert_step((steps, loss), (wanted.detach(), gradients(model)))
 
 
 def test_settings_that_a_trainer_ignores_or_drops_are_warned_of(trainers, tmp_path):
@@ -190,6 +209,8 @@ def test_the_log_has_bleu_cross_entropy_and_length(trainers, tmp_path, fused):
     counts = (labels != -100).sum(1)
     wanted = {
         "expected_bleu": (whole.value * counts).sum() / counts.sum(),
+        "expected_bleu_low": (whole.lower * counts).sum() / counts.sum(),
+        "expected_bleu_high": (whole.upper * counts).sum() / counts.sum(),
         "cross_entropy": nll,
         "length_ratio": whole.hypothesis_lengths.sum() / (counts - 1).sum(),
     }
@@ -198,7 +219,7 @@ def test_the_log_has_bleu_cross_entropy_and_length(trainers, tmp_path, fused):
         def on_log(self, args, state, control, logs=None, **_):
             reported.append(dict(logs))
 
-    loss = BLEULoss(model, make_tokenizer(), fused=fused)
+    loss = BLEULoss(model, make_tokenizer(), fused=fused, **PLAIN)
     given = {"train_dataset": rows, "callbacks": [Reporter(), BLEUMonitor(loss, stop_outside=(0, 2))]}
     trainer = trainers.make_trainer(tmp_path, model, loss=loss, given=given, **ACCUMULATED)
     trainer.train()

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("trl")
 
 from bleugrad.hf import BLEULoss, bleu_reward
-from tests.hf.models import END, LINES, encode_pairs, gradients, make_model, make_tokenizer
+from tests.hf.models import END, LINES, PLAIN, encode_pairs, gradients, make_model, make_tokenizer
 from tests.hf.oracle import step_loss
 
 pytestmark = pytest.mark.slow
@@ -51,7 +51,7 @@ def test_a_step_of_fine_tuning_is_that_of_one_big_batch(trl, tmp_path, fused):
     trainer = BLEUSFTTrainer(
         model=model, args=config, train_dataset=datasets.Dataset.from_list(rows), processing_class=tokenizer
     )
-    trainer.bleu_loss = BLEULoss(trainer.model, tokenizer, fused=fused)
+    trainer.bleu_loss = BLEULoss(trainer.model, tokenizer, fused=fused, **PLAIN)
     trainer.train()
     wanted = make_model("GPT-2")
     step_loss(wanted, encode_pairs(), eos_id=END).backward()

@@ -4,7 +4,7 @@ import torch
 from transformers import Seq2SeqTrainer, Seq2SeqTrainingArguments, Trainer, TrainerCallback, TrainingArguments  # noqa: F401
 
 from bleugrad.hf import BLEUCollator, BLEULoss, SentenceMean
-from tests.hf.models import ROUNDING, make_model, make_tokenizer
+from tests.hf.models import PLAIN, ROUNDING, make_model, make_tokenizer
 
 
 class SentenceTrainer(SentenceMean, Trainer):
@@ -53,7 +53,7 @@ def one_step(folder, name, rows, *, trainer=Trainer, loss_options=None, tokenize
     """What one step subtracted from each parameter, and the loss of the trainer."""
     model, tokenizer = make_model(name), tokenizer or make_tokenizer()
     before = {key: parameter.detach().clone() for key, parameter in model.named_parameters()}
-    loss = BLEULoss(model, tokenizer, **loss_options or {})
+    loss = BLEULoss(model, tokenizer, **PLAIN | (loss_options or {}))
     run = make_trainer(
         folder, model, trainer=trainer, loss=loss, tokenizer=tokenizer, given={"train_dataset": rows}, **options
     )

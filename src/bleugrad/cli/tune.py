@@ -7,8 +7,9 @@ from pathlib import Path
 from bleugrad.cli.options import add_run_arguments, given_options, option_words
 from bleugrad.cli.train import add_training_arguments, chosen_settings
 from bleugrad.configuration.loading import merged, read_toml
+from bleugrad.models.config import ONE_PASS
 from bleugrad.runs.directory import CONFIG
-from bleugrad.training.config import TrainConfig
+from bleugrad.training.config import RECIPE, TrainConfig
 from bleugrad.training.presets import TUNING
 
 
@@ -20,7 +21,8 @@ def configure(parser: ArgumentParser) -> None:
     rate, epochs = TUNING["optimizer"]["learning_rate"], TUNING["optimizer"]["epochs"]
     parser.description = (
         f"{parser.description} The defaults are the settings of RUN, with a learning rate of {rate} "
-        f"and {epochs} epochs."
+        f"and {epochs} epochs. After cross-entropy the objective 'exact' of an autoregressive model is the recommended recipe, "
+        "unless you set one of its options or give a file."
     )
 
 
@@ -30,7 +32,11 @@ def execute(arguments: Namespace) -> None:
 
     read_config(arguments.run)  # an error names RUN
     before = merged(read_toml(arguments.run / CONFIG), TUNING)
-    name = given_options(arguments).get("objective", {}).get("name", before["objective"]["name"])
+    given = given_options(arguments).get("objective", {})
+    name = given.get("name", before["objective"]["name"])
+    fresh = name == "exact" and before["objective"]["name"] == "ce" and not arguments.config
+    if fresh and not RECIPE & given.keys() and before["model"].get("kind", "lstm") not in ONE_PASS:
+        before = merged(before, {"objective": {"recommended": True}})
     output = arguments.output or arguments.run.with_name(f"{arguments.run.resolve().name}-{name}")
     config = chosen_settings(arguments, before, output)
     train_run(

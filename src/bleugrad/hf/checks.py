@@ -84,15 +84,15 @@ def wrong_shift(logits: Tensor, labels: Tensor) -> str | None:
     )
 
 
-def trainer_settings(trainer: Any, level: str) -> list[str]:
+def trainer_settings(trainer: Any, level: str, cross_entropy: bool) -> list[str]:
     """Settings of the trainer that have no effect, or an unwanted one."""
     args, data = trainer.args, trainer.train_dataset
     columns = data[0] if isinstance(data, list) and data else getattr(data, "column_names", None) or ()
     found = []
-    if args.label_smoothing_factor:
+    if args.label_smoothing_factor and not cross_entropy:
         found.append(
-            f"label_smoothing_factor is {args.label_smoothing_factor}, which trainers ignore if compute_loss_func is "
-            "given; set it to 0"
+            f"label_smoothing_factor is {args.label_smoothing_factor}, but the loss has no cross-entropy to smooth, since "
+            "adaptive is False and bleu_weight is 1; set it to 0"
         )
     if args.remove_unused_columns and "references" in columns:
         found.append("the trainer drops the column 'references' of the data; set remove_unused_columns=False")

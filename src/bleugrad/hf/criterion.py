@@ -6,9 +6,13 @@ import torch
 from torch import Tensor
 
 from bleugrad.losses.base import LossBase
+from bleugrad.losses.recipe import adaptive_weight, smoothed_log_probs
+from bleugrad.matches.statistics import ExpectedStatistics
 from bleugrad.outputs.output import Output
+from bleugrad.outputs.rows import as_output
 from bleugrad.scores.bleu import BLEU
 from bleugrad.scores.expectation import Expectation, expected_score
+from bleugrad.scores.interval import certified_interval
 
 WEIGHTINGS = ("tokens", "sentences")
 
@@ -20,20 +24,32 @@ class BlendedParts(LossBase):
     sentence's number of labels with ``weighting = "tokens"``, which makes the second the cross-entropy of all tokens.
     At corpus level the first part is ``1 - BLEU`` of the whole batch, not multiplied by anything.
 
-    Labels among ``excluded`` do not count for BLEU, but cross-entropy still learns them. ``blend`` is the share of
-    BLEU. ``measured`` (5,) describes the last call, without a gradient: labels, BLEU times labels, summed
-    cross-entropy, summed expected length, summed length of the references. Lengths are 0 for a fixed length.
+    The parts have their weights in the loss: ``blend`` for BLEU and ``1 - blend`` for cross-entropy. If the loss is
+    ``adaptive``, they are ``blend`` times :func:`bleugrad.losses.recipe.adaptive_weight`, and 1. Cross-entropy has
+    ``label_smoothing``.
+
+    Labels among ``excluded`` do not count for BLEU, but cross-entropy still learns them. ``measured`` (7,) describes the
+    last call, without a gradient: labels, summed cross-entropy, summed expected length, summed length of the
+    references, and labels times BLEU and the ends of its certified interval. Lengths are 0 for a fixed length, the ends
+    are NaN where there is no interval: at corpus level, and for several references without smoothing.
     """
 
     excluded: Tensor
     measured: Tensor
 
     def __init__(
-        self, expectation: Expectation[BLEU], *, excluded: Tensor, weighting: str, word_start: Tensor | None
+        self,
+        expectation: Expectation[BLEU],
+        *,
+        excluded: Tensor,
+        weighting: str,
+        word_start: Tensor | None,
+        adaptive: bool = False,
+        label_smoothing: float = 0.0,
     ) -> None:
         super().__init__(expectation, word_start=word_start)
         self.register_buffer("excluded", excluded, persistent=False)
-        self.weighting, self.blend = weighting, 1.0
+        self.weighting, self.blend, self.adaptive, self.label_smoothing = weighting, 1.0, adaptive, label_smoothing
 
     def forward(self, logits: Tensor | Output, labels: Tensor, references: Any = None) -> Tensor:
         """The parts, from logits or from hidden states with their projection."""
@@ -43,21 +59,34 @@ class BlendedParts(LossBase):
         if isinstance(references, Tensor):
             references = references.to(labels.device)
             references = torch.where(torch.isin(references, excluded), ignored, references)
-        value, statistics, _ = expected_score(
-            logits, self.expectation, self.pool, labels, references, mask, self.word_start, label_log_probs=True
+        output = as_output(logits)
+        value, statistics, targets = expected_score(
+            output, self.expectation, self.pool, labels, references, mask, self.word_start, label_log_probs=True
         )
-        assert statistics.label_log_probs is not None
-        counts = labelled.sum(1).to(value.dtype)
-        nll = torch.where(labelled, -statistics.label_log_probs, 0).sum(1)
-        mean, bleu = value, 1 - value
+        log_probs, found = statistics.label_log_probs, targets.labels
+        assert log_probs is not None
+        assert found is not None
+        counts, bleu = labelled.sum(1).to(value.dtype), self.blend * (1 - value)
+        if self.adaptive:
+            bleu = adaptive_weight(log_probs, labelled, self.expectation.level, self.pool) * bleu
         if self.expectation.level == "sentence":
             bleu = torch.where(mask.any(1), bleu, 0)
-            mean = ((1 - bleu) * counts).sum() / counts.sum().clamp(min=1)
             bleu = (bleu * counts).sum() if self.weighting == "tokens" else bleu.sum()
-        sizes = (statistics.lengths.mean().sum(), statistics.references.lengths[:, 0].sum().to(value.dtype))
+        self._measure(value, torch.where(labelled, -log_probs, 0).sum(), counts, statistics)
+        if self.blend == 1 and not self.adaptive:
+            return torch.stack([bleu, torch.zeros_like(bleu)])  # 0 times inf is not 0
+        if self.label_smoothing > 0:
+            log_probs = smoothed_log_probs(log_probs, output.label_margins(found), self.label_smoothing)
+        nll = (1.0 if self.adaptive else 1 - self.blend) * torch.where(labelled, -log_probs, 0).sum(1)
+        return torch.stack([bleu, nll.sum() if self.weighting == "tokens" else (nll / counts.clamp(min=1)).sum()])
+
+    @torch.no_grad()
+    def _measure(self, value: Tensor, nll: Tensor, counts: Tensor, statistics: ExpectedStatistics) -> None:
+        sizes = (statistics.lengths.mean().sum(), statistics.references.lengths[:, 0].sum().to(nll.dtype))
         if self.expectation.eos_id is None:
-            sizes = (torch.zeros_like(value.sum()),) * 2
-        labels_in_all = counts.sum()
-        self.measured = torch.stack([labels_in_all, mean * labels_in_all, nll.sum(), *sizes]).detach()
-        part = nll.sum() if self.weighting == "tokens" else (nll / counts.clamp(min=1)).sum()
-        return torch.stack([bleu, part if self.blend < 1 else torch.zeros_like(part)])  # 0 times inf is not 0
+            sizes = (torch.zeros_like(nll),) * 2
+        ends: tuple[Tensor | None, Tensor | None] = (None, None)
+        if self.expectation.level == "sentence":
+            ends = certified_interval(statistics, self.expectation.score)
+        scores = [torch.full_like(nll, torch.nan) if one is None else (one * counts).sum() for one in (value, *ends)]
+        self.measured = torch.stack([counts.sum(), nll, *sizes, *scores])

@@ -7,12 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bleugrad.arguments import check_choice, check_nonnegative
+from bleugrad.arguments import check_choice, check_nonnegative, check_share
 from bleugrad.hf import checks
 from bleugrad.hf.counting import IGNORED, mean_over_processes, predicted_labels, process_group
 from bleugrad.hf.criterion import WEIGHTINGS, BlendedParts
 from bleugrad.hf.forward import NO_DECODER_INPUTS, ForwardInputs, ForwardWatch
 from bleugrad.hf.vocabulary import EOS_ROLES, excluded_ids, length_eos, word_starts
+from bleugrad.losses import recipe
 from bleugrad.outputs.rows import Projection
 from bleugrad.pooling import ProcessPool
 from bleugrad.scores.bleu import BLEU
@@ -20,7 +21,9 @@ from bleugrad.scores.expectation import Expectation
 
 
 class BLEULoss:
-    """1 - expected BLEU for ``Trainer(compute_loss_func=...)``, optionally blended with cross-entropy.
+    """1 - expected BLEU for ``Trainer(compute_loss_func=...)``, with as much cross-entropy as the model needs.
+
+    The defaults are the recommended recipe, :mod:`bleugrad.losses.recipe`.
 
     It serves encoder-decoder models (T5, BART, Marian, mBART, NLLB, ...) and causal models, whose labels it shifts. The
     batch must have ``labels`` with -100 where nothing is learnt. Batches of encoder-decoder models must also have
@@ -50,14 +53,22 @@ class BLEULoss:
         tokenizer: the tokenizer of the targets. It defines the special tokens and, with ``words``, the words.
         level: "sentence" or "corpus".
         weighting: "tokens" or "sentences".
-        words: count words, as :func:`bleugrad.word_start_mask` reads them from the tokenizer, instead of tokens.
+        words: count words, as :func:`bleugrad.word_start_mask` reads them from the tokenizer, instead of tokens. None
+            counts words if the tokenizer marks where they begin.
         eos: role of the end of the sentence. "length": the hypothesis ends before its first EOS, so its length is
             random; "token": EOS is a token to match, like any other; "exclude": BLEU ignores it, and only cross-entropy
             teaches the model to stop.
+        end_positions: with ``eos="length"``, the cost of not ending in time: this many tokens that match nothing, or
+            "half" as many as the reference has. None for the recommended number.
+        sharpness: scores distributions proportional to p ^ sharpness.
         special_tokens: "exclude" leaves the tokenizer's other special tokens (language codes, padding, sentinels, but
             not the unknown token) out of BLEU, "include" counts them; or the ids to leave out.
         bleu_weight: share of BLEU in the loss, 0 to 1; the rest is cross-entropy. :class:`bleugrad.hf.BLEUSchedule`
             changes it during training.
+        adaptive: the loss of a sentence is cross-entropy plus ``bleu_weight`` times
+            :func:`bleugrad.losses.recipe.bleu_weight` times 1 - expected BLEU. The function is near 0 where the model
+            predicts the labels badly. With False the loss is a blend with fixed weights.
+        label_smoothing: of the cross-entropy, 0 to 1. None for the trainer's ``label_smoothing_factor``.
         fused: compute the model's output projection in the loss, in chunks: training then holds no (B, T, V) logits.
         method: "exact" or "bound".
         max_order: highest n-gram order.
@@ -75,12 +86,16 @@ class BLEULoss:
         model: Any,
         tokenizer: Any,
         *,
-        level: str = "sentence",
+        level: str = recipe.LEVEL,
         weighting: str = "tokens",
-        words: bool = False,
+        words: bool | None = None,
         eos: str = "length",
+        end_positions: int | str | None = None,
+        sharpness: float = recipe.SHARPNESS,
         special_tokens: str | Iterable[int] = "exclude",
         bleu_weight: float = 1.0,
+        adaptive: bool = True,
+        label_smoothing: float | None = None,
         fused: bool = False,
         method: str = "exact",
         max_order: int = 4,
@@ -100,11 +115,17 @@ class BLEULoss:
         self._first = True
         self._measured: Tensor | None = None
         self.vocabulary = model.get_output_embeddings().weight.shape[0]
+        if end_positions is None:
+            end_positions = recipe.END_POSITIONS if eos == "length" else 0
+        score, ends = BLEU(max_order, weights, smoothing), length_eos(tokenizer, eos)
+        self.label_smoothing = label_smoothing
         self.criterion = BlendedParts(
-            Expectation(BLEU(max_order, weights, smoothing), method, level, length_eos(tokenizer, eos), IGNORED),
+            Expectation(score, method, level, ends, IGNORED, sharpness, end_positions),
             excluded=excluded_ids(tokenizer, eos, special_tokens),
             weighting=weighting,
-            word_start=word_starts(tokenizer, self.vocabulary) if words else None,
+            word_start=word_starts(tokenizer, self.vocabulary, words),
+            adaptive=adaptive,
+            label_smoothing=check_share("label_smoothing", label_smoothing or 0.0),
         )
         self.bleu_weight = bleu_weight
         self.watch = ForwardWatch(model, fused, self.check_decoder_inputs)
@@ -148,11 +169,12 @@ class BLEULoss:
         """Means over all labels since the last call, of all processes, for the log. All processes must call."""
         if self._measured is None:
             return {}
-        labels, bleu, nll, expected, length = mean_over_processes(self._measured).tolist()
+        labels, nll, expected, length, *scores = mean_over_processes(self._measured).tolist()
         self._measured = None
         found = {"cross_entropy": nll / max(labels, 1e-9)}
         if self.bleu_weight > 0:
-            found["expected_bleu"] = bleu / max(labels, 1e-9)
+            names = ("expected_bleu", "expected_bleu_low", "expected_bleu_high")
+            found |= {name: score / max(labels, 1e-9) for name, score in zip(names, scores, strict=True) if score == score}
         if length > 0:
             found["length_ratio"] = expected / length
         return found
@@ -173,13 +195,16 @@ class BLEULoss:
             logits = torch.nn.functional.linear(logits, weight.detach(), bias)
         target = predicted_labels(labels, self.causal)
         trainer = checks.calling_trainer()
+        criterion, mixed = self.criterion, self.criterion.adaptive or self.bleu_weight < 1
+        if trainer is not None and self.label_smoothing is None:
+            criterion.label_smoothing = float(trainer.args.label_smoothing_factor)
         found = [
             checks.ignored_labels(target),
             checks.padded_labels(target, self.pad_id, self.eos_id),
-            checks.missing_ends(target, self.criterion.expectation.eos_id),
+            checks.missing_ends(target, criterion.expectation.eos_id),
             checks.probabilities(logits),
             checks.wrong_shift(logits, some) if self.causal else None,
-            *([] if trainer is None else checks.trainer_settings(trainer, self.criterion.expectation.level)),
+            *([] if trainer is None else checks.trainer_settings(trainer, criterion.expectation.level, mixed)),
         ]
         for message in filter(None, found):
             if self.check:
@@ -204,9 +229,7 @@ class BLEULoss:
         if by_sentence and num_items_in_batch is not None and not hasattr(num_items_in_batch, "counts_sentences"):
             counted = own * _processes_counted(counted, tokens)
         bleu, nll = parts / counted.clamp(min=1 / _world())
-        if self.criterion.expectation.level == "corpus":
-            bleu = bleu * own
-        return torch.add(self.bleu_weight * bleu, nll, alpha=1 - self.bleu_weight)
+        return bleu * own + nll if self.criterion.expectation.level == "corpus" else bleu + nll
 
     def _check_shapes(self, rows: Tensor, labels: Tensor | None, inputs: ForwardInputs) -> None:
         if labels is None:

@@ -34,8 +34,18 @@ def excluded_ids(tokenizer: Any, eos: str, special_tokens: str | Iterable[int]) 
     return torch.tensor(sorted(chosen), dtype=torch.long)
 
 
-def word_starts(tokenizer: Any, vocabulary: int) -> Tensor:
-    """The tokens of the model's vocabulary that open a word, (V,)."""
+def word_starts(tokenizer: Any, vocabulary: int, words: bool | None) -> Tensor | None:
+    """The tokens of the model's vocabulary that open a word, (V,); None to count tokens.
+
+    If ``words`` is None, words are counted if the tokenizer marks where they begin.
+    """
+    if words is None:
+        try:
+            return word_starts(tokenizer, vocabulary, True)
+        except ValueError:
+            return None
+    if not words:
+        return None
     fast = getattr(tokenizer, "is_fast", False)
     readable = tokenizer if fast else tokenizer.get_vocab()
     if marks_word_ends(readable):

@@ -74,7 +74,7 @@ class LossBase(nn.Module):
         return per_sentence.sum() if self.reduction == "sum" else self._mean(per_sentence, counted)
 
     def add_cross_entropy(self, loss: Tensor, label_log_probs: Tensor | None, targets: Targets) -> Tensor:
-        """The loss with its share of the cross-entropy of the labels."""
+        """The loss plus the weighted cross-entropy of the labels."""
         if label_log_probs is None:
             return loss
         labelled = targets.labelled

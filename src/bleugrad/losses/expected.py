@@ -1,26 +1,65 @@
 """The loss most people import: 1 - expected BLEU, in the place of cross-entropy."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from torch import Tensor
 
-from bleugrad.losses.base import LossBase
+from bleugrad.arguments import check_share
+from bleugrad.losses import recipe
+from bleugrad.losses.base import LossBase, LossOptions
+from bleugrad.losses.recipe import adaptive_weight, smoothed_log_probs
 from bleugrad.outputs.output import Output
+from bleugrad.outputs.rows import as_output
 from bleugrad.references.sequences import IdLists
 from bleugrad.scores.bleu import BLEU
 from bleugrad.scores.expectation import Expectation, expected_score
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
+    from typing_extensions import Unpack
+
+
+class ExpectedOptions(LossOptions, total=False):
+    """The options of :class:`ExpectedBLEULoss`."""
+
+    method: str
+    level: str
+    sharpness: float
+    end_positions: int | str
+    label_smoothing: float
+    adaptive: bool
 
 
 class ExpectedScoreLoss(LossBase):
     """1 - the score of an expectation, for any :class:`~bleugrad.scores.score.Score`: 0 is perfect.
 
     Takes an :class:`~bleugrad.scores.expectation.Expectation` and the options ``word_start``, ``reduction``,
-    ``cross_entropy_weight`` and ``process_group`` of :class:`bleugrad.ExpectedBLEULoss`.
+    ``cross_entropy_weight``, ``label_smoothing``, ``adaptive`` and ``process_group`` of
+    :class:`bleugrad.ExpectedBLEULoss`.
     """
+
+    def __init__(
+        self,
+        expectation: Expectation[Any],
+        *,
+        word_start: Tensor | None = None,
+        reduction: str = "mean",
+        cross_entropy_weight: float = 0.0,
+        label_smoothing: float = 0.0,
+        adaptive: bool = False,
+        process_group: Optional["ProcessGroup"] = None,
+    ) -> None:
+        super().__init__(
+            expectation,
+            word_start=word_start,
+            reduction=reduction,
+            cross_entropy_weight=cross_entropy_weight,
+            process_group=process_group,
+        )
+        self.label_smoothing, self.adaptive = check_share("label_smoothing", label_smoothing), adaptive
+        if adaptive and self.cross_entropy_weight == 0:
+            raise ValueError("adaptive is True, but cross_entropy_weight is 0; expected 1 or another weight above 0")
 
     def forward(
         self,
@@ -38,14 +77,22 @@ class ExpectedScoreLoss(LossBase):
             references: where they are not the labels: (B, R), (B, K, R) or nested lists; lengths need not be T.
             mask: (B, T) bool, positions that count, by default those with a label. Labels elsewhere do not count.
         """
+        output, level = as_output(logits), self.expectation.level
         with_labels = self.cross_entropy_weight > 0
         value, statistics, targets = expected_score(
-            logits, self.expectation, self.pool, labels, references, mask, self.word_start, with_labels
+            output, self.expectation, self.pool, labels, references, mask, self.word_start, with_labels
         )
-        loss = 1 - value
-        if self.expectation.level == "sentence":
+        loss, log_probs = 1 - value, statistics.label_log_probs
+        if self.adaptive:
+            assert log_probs is not None
+            assert targets.labelled is not None
+            loss = adaptive_weight(log_probs, targets.labelled, level, self.pool) * loss
+        if level == "sentence":
             loss = self.reduce(loss, targets.limits > 0)
-        return self.add_cross_entropy(loss, statistics.label_log_probs, targets) if with_labels else loss
+        if log_probs is not None and self.label_smoothing > 0:
+            assert targets.labels is not None
+            log_probs = smoothed_log_probs(log_probs, output.label_margins(targets.labels), self.label_smoothing)
+        return self.add_cross_entropy(loss, log_probs, targets)
 
 
 class ExpectedBLEULoss(ExpectedScoreLoss):
@@ -65,7 +112,9 @@ class ExpectedBLEULoss(ExpectedScoreLoss):
         sharpness: scores distributions proportional to p ^ sharpness, so that the model itself need not become certain.
             The cross-entropy stays that of the model. Values other than 1 cost one more tensor of the logits' size.
         end_positions: with ``eos_id``, this many positions after the last one that counts, with tokens that match
-            nothing. Without them a hypothesis that does not end in time has one token too many, whatever follows.
+            nothing. Without them a hypothesis that does not end in time has one token too many, whatever follows. "half"
+            is half as many as the reference has tokens, or words, which balances the gradients that lower EOS before
+            the end of the reference and raise it there.
         ignore_index: labels equal to it do not count, wherever they stand: right or left padding, a masked prompt,
             holes.
         word_start: (V,) bool, tokens that open a word; then words are counted, exactly, while labels and references
@@ -73,6 +122,10 @@ class ExpectedBLEULoss(ExpectedScoreLoss):
         reduction: "mean" over sentences with a position that counts, "sum", or "none" for (B,), 0 where nothing counts.
         cross_entropy_weight: adds this times the cross-entropy of the labels (mean over tokens; at sentence level with
             "sum" and "none" the mean of each sentence), from the same pass over the logits.
+        label_smoothing: share of the uniform distribution in the targets of the cross-entropy, 0 to 1.
+        adaptive: multiplies ``1 - BLEU`` by :func:`bleugrad.losses.recipe.bleu_weight`, which is near 0 where the model
+            predicts the labels badly, so that cross-entropy trains a weak model. At sentence level each sentence has
+            its own weight, at corpus level the batch has one.
         process_group: sums statistics and means over its processes, so that with gradients averaged over processes, as
             ``DistributedDataParallel`` does, N processes give loss and gradients of one with the whole batch.
 
@@ -100,11 +153,13 @@ class ExpectedBLEULoss(ExpectedScoreLoss):
         smoothing: float = 1.0,
         eos_id: int | None = None,
         sharpness: float = 1.0,
-        end_positions: int = 0,
+        end_positions: int | str = 0,
         ignore_index: int = -100,
         word_start: Tensor | None = None,
         reduction: str = "mean",
         cross_entropy_weight: float = 0.0,
+        label_smoothing: float = 0.0,
+        adaptive: bool = False,
         process_group: Optional["ProcessGroup"] = None,
     ) -> None:
         super().__init__(
@@ -114,5 +169,25 @@ class ExpectedBLEULoss(ExpectedScoreLoss):
             word_start=word_start,
             reduction=reduction,
             cross_entropy_weight=cross_entropy_weight,
+            label_smoothing=label_smoothing,
+            adaptive=adaptive,
             process_group=process_group,
         )
+
+    @classmethod
+    def recommended(cls, eos_id: int, **options: "Unpack[ExpectedOptions]") -> "ExpectedBLEULoss":
+        """The loss with the recommended options of :mod:`bleugrad.losses.recipe`, and others of your choice by name.
+
+        Example:
+            >>> import bleugrad
+            >>> bleugrad.ExpectedBLEULoss.recommended(eos_id=2).adaptive
+            True
+        """
+        chosen: ExpectedOptions = {
+            "level": recipe.LEVEL,
+            "sharpness": recipe.SHARPNESS,
+            "end_positions": recipe.END_POSITIONS,
+            "cross_entropy_weight": 1.0,
+            "adaptive": True,
+        }
+        return cls(**{**chosen, **options, "eos_id": eos_id})

@@ -81,8 +81,10 @@ def row_statistics(match_probs: Tensor, opening: Tensor, targets: Targets, metho
     patterns, limits = targets.patterns, targets.limits
     assert patterns is not None
     match_probs, opening = counted_first(match_probs, targets), counted_first(opening, targets)
-    if targets.end_positions > 0:
-        match_probs, opening, limits = _with_end(match_probs, opening, limits, targets.end_positions)
+    ends = targets.end_positions
+    most = ends if isinstance(ends, int) else (targets.tokens.ids.shape[2] + 1) // 2
+    if most > 0:
+        match_probs, opening, limits = _with_end(match_probs, opening, limits, ends, most)
     ending = None
     if targets.eos_id is not None:
         ending = stopping(match_probs[..., -1], limits)
@@ -115,13 +117,18 @@ def counted_first(probs: Tensor, targets: Targets) -> Tensor:
     return torch.where(within, probs.gather(1, order), 0)
 
 
-def _with_end(match_probs: Tensor, opening: Tensor, limits: Tensor, number: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Append positions that certainly hold a token that matches nothing, a word of its own, to sentences that count."""
+def _with_end(
+    match_probs: Tensor, opening: Tensor, limits: Tensor, number: int | Tensor, most: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Append positions that certainly hold a token that matches nothing, a word of its own, to sentences that count.
+
+    ``number`` may differ by sentence, (B,), and is at most ``most``, by which the tensors grow.
+    """
     pad = torch.nn.functional.pad
     if opening.dim() == 2:
-        after = torch.arange(opening.shape[1] + number, device=limits.device) >= limits[:, None]
-        opening = pad(opening, (0, number)).masked_fill(after, 1)
-    return pad(match_probs, (0, 0, 0, number)), opening, torch.where(limits > 0, limits + number, 0)
+        after = torch.arange(opening.shape[1] + most, device=limits.device) >= limits[:, None]
+        opening = pad(opening, (0, most)).masked_fill(after, 1)
+    return pad(match_probs, (0, 0, 0, most)), opening, torch.where(limits > 0, limits + number, 0)
 
 
 def _word_boundary(opening: Tensor, limits: Tensor, ending: Stopping | None) -> Tensor:

@@ -39,6 +39,13 @@ class Output(ABC):
         """The same output with distributions proportional to p ^ sharpness, where it supports that."""
         raise TypeError(f"sharpness is {sharpness}, but {type(self).__name__} supports 1 only")
 
+    def label_margins(self, labels: Tensor) -> Tensor:
+        """The logit of each label (B, T) minus the mean logit of its row, (B, T), for label smoothing.
+
+        The mean of -log p over the vocabulary is -log p[label] plus this margin.
+        """
+        raise TypeError(f"label_smoothing is above 0, but {type(self).__name__} does not support it; expected 0")
+
     @abstractmethod
     def statistics(self, targets: Targets, method: str, label_log_probs: bool = False) -> ExpectedStatistics:
         """The expected statistics against the targets, differentiable; ``method`` is one of METHODS.

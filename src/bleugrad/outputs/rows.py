@@ -9,6 +9,7 @@ from torch import Tensor
 from torch._C._functorch import is_functorch_wrapped_tensor
 
 from bleugrad.backends import operations
+from bleugrad.backends.dtypes import compute_dtype
 from bleugrad.matches.statistics import ExpectedStatistics, row_statistics
 from bleugrad.outputs.output import Output
 from bleugrad.references.targets import Targets
@@ -92,6 +93,12 @@ class Rows(RowOutput):
         plain, sharp = Rows(self.logits), Rows(self.logits * self.sharpness)
         return _two_passes(plain, sharp, ids, targets, word_start)
 
+    def label_margins(self, labels: Tensor) -> Tensor:
+        """See :meth:`Output.label_margins`. O(B T V); the backward pass makes two tensors of the logits' size."""
+        kind = compute_dtype(self.logits)
+        chosen = self.logits.gather(2, labels[..., None]).squeeze(2)
+        return chosen.to(kind) - self.logits.mean(2, dtype=kind)
+
 
 class Projection(RowOutput):
     """Hidden states and the output projection, ``logits = hidden @ weight.T + bias``, in chunks of rows.
@@ -158,6 +165,15 @@ class Projection(RowOutput):
         mean_weight = torch.is_grad_enabled() and self.hidden.requires_grad and word_start is None
         inputs = (self.hidden, self.weight, self.bias, ids, targets, word_start, mean_weight)
         return TokenProbabilities(*operations.projected_probabilities(*inputs)[:3])
+
+    def label_margins(self, labels: Tensor) -> Tensor:
+        """See :meth:`Output.label_margins`. O(B T H + V H) time: the mean logit is that of the mean weight."""
+        kind = compute_dtype(self.hidden)
+        towards = self.weight[labels].to(kind) - self.weight.mean(0, dtype=kind)
+        margins = (self.hidden.to(kind) * towards).sum(2)
+        if self.bias is None:
+            return margins
+        return margins + self.bias[labels].to(kind) - self.bias.mean(dtype=kind)
 
 
 def _two_passes(

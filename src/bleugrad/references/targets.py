@@ -21,7 +21,7 @@ class Targets:
     needed: the references end to end, then EOS if the length is random. ``patterns`` are the n-grams of the references,
     None if not asked for. ``words`` and ``word_start`` (V,), without EOS, are None where tokens are counted. ``labels``
     (B, T) are 0 where ``labelled`` (B, T) is False; both may be None. ``end_positions`` more positions, with tokens
-    that match nothing, follow the last one that counts.
+    that match nothing, follow the last one that counts: a number, or one per sentence (B,).
     """
 
     mask: Tensor | None
@@ -36,7 +36,7 @@ class Targets:
     word_start: Tensor | None = None
     labels: Tensor | None = None
     labelled: Tensor | None = None
-    end_positions: int = 0
+    end_positions: int | Tensor = 0
 
 
 def prepare_targets(
@@ -51,7 +51,7 @@ def prepare_targets(
     word_start: Tensor | None = None,
     max_order: int | None = None,
     leave_out: bool = True,
-    end_positions: int = 0,
+    end_positions: int | str = 0,
     aligned: bool = True,
     lengths: Tensor | None = None,
     of: str = "logits",
@@ -70,7 +70,8 @@ def prepare_targets(
         word_start: (V,) bool, tokens that open a word; None to count tokens.
         max_order: the highest order of the patterns; None for no patterns.
         leave_out: take the references of a sentence as empty if none of its positions counts.
-        end_positions: positions after the last that counts, with tokens that match nothing.
+        end_positions: positions after the last that counts, with tokens that match nothing; "half" for half as many as
+            the longest reference of each sentence has units, rounded up.
         aligned: whether label t is the target of position t. Otherwise labels are references, and a sentence without
             any does not count.
         lengths: (B,), positions of each sentence that count, if the mask agrees; None for all.
@@ -125,9 +126,8 @@ def prepare_targets(
     patterns = None
     if max_order is not None:
         patterns = reference_patterns(units, max_order, None if words is None else words.spans)
-    return Targets(
-        mask, limits, order, tokens, units, columns, eos_id, patterns, words, starts, labels, labelled, end_positions
-    )
+    ends: int | Tensor = (units.lengths.amax(1) + 1) // 2 if isinstance(end_positions, str) else end_positions
+    return Targets(mask, limits, order, tokens, units, columns, eos_id, patterns, words, starts, labels, labelled, ends)
 
 
 def check_word_start(word_start: object, vocabulary: int) -> Tensor:

@@ -30,7 +30,7 @@ class Expectation(Generic[S]):
         ignore_index: the padding id of labels and references.
         sharpness: scores distributions proportional to p ^ sharpness; cross-entropy stays that of the model.
         end_positions: with ``eos_id``, positions after the last one that counts, with tokens that match nothing. A
-            hypothesis that does not end there has this many tokens more.
+            hypothesis that does not end there has this many tokens more. "half": half as many as its reference.
     """
 
     score: S
@@ -39,7 +39,7 @@ class Expectation(Generic[S]):
     eos_id: int | None = None
     ignore_index: int = -100
     sharpness: float = 1.0
-    end_positions: int = 0
+    end_positions: int | str = 0
 
     def __post_init__(self) -> None:
         check_choice("method", self.method, METHODS)
@@ -49,9 +49,10 @@ class Expectation(Generic[S]):
             check_int("eos_id", self.eos_id)
         if check_nonnegative("sharpness", self.sharpness) == 0:
             raise ValueError("sharpness is 0; expected a number above 0 (1 leaves the distributions as they are)")
-        if check_int("end_positions", self.end_positions) < 0 or (self.end_positions and self.eos_id is None):
+        number = 1 if self.end_positions == "half" else check_int("end_positions", self.end_positions)
+        if number < 0 or (number and self.eos_id is None):
             raise ValueError(
-                f"end_positions is {self.end_positions}; expected 0 or more, and an eos_id if it is above 0"
+                f"end_positions is {self.end_positions}; expected 0 or more, or 'half', and an eos_id unless it is 0"
             )
 
 

@@ -1,6 +1,6 @@
 """Settings of a training run; the defaults are those of the paper's runs where it states them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 from bleugrad.configuration.stage import RunStage, Stage, option, stage
@@ -10,6 +10,8 @@ from bleugrad.models.config import ModelConfig
 
 EXPECTED = ("bound", "exact", "clipped_mean")
 SAMPLED = ("reinforce", "mrt", "unbiased")
+RECIPE = frozenset({"level", "units", "cross_entropy_weight", "feeding", "length", "end_positions", "sharpness"})
+"""Options of the objective that the recommended recipe sets."""
 OWN_TOKENS = ("greedy", "sample", "gumbel")
 
 
@@ -41,6 +43,9 @@ class ObjectiveConfig(Stage):
         0, "bound and exact: extra positions after EOS, which show the cost of a wrong end", minimum=0
     )
     sharpness: float = option(1.0, "bound and exact: factor of the logits that are scored", above=0, maximum=1e6)
+    recommended: bool = option(
+        False, "exact: the recommended recipe, which sets level, units, length, end, sharpness and cross-entropy"
+    )
     own_first: float = option(0.0, "mixture: share of own tokens in the first epoch", minimum=0, maximum=1)
     own_last: float = option(0.25, "mixture: share of own tokens in the last epoch", minimum=0, maximum=1)
     temperature: float = option(1.0, "temperature of the decoder's samples and of Gumbel", above=0)
@@ -69,6 +74,11 @@ class ObjectiveConfig(Stage):
             raise UsageError(f"sharpness is {self.sharpness} with {self.name!r}; expected 1, or bound or exact")
         if self.length == "random" and self.name not in EXPECTED:
             raise UsageError(f"length is 'random' with {self.name!r}; expected 'given', or bound or exact")
+        if self.recommended:
+            changed = [each.name for each in fields(self) if each.name in RECIPE and getattr(self, each.name) != each.default]
+            if self.name != "exact" or changed:
+                found = f"{changed[0]} {getattr(self, changed[0])!r}" if changed else f"objective {self.name!r}"
+                raise UsageError(f"recommended is true with {found}; expected 'exact', and no option that the recipe sets")
         if self.name == "mrt" and self.samples < 2:
             raise UsageError("samples is 1; expected 2 or more for mrt")
 
@@ -139,7 +149,7 @@ def _check_one_pass(kind: str, objective: ObjectiveConfig) -> None:
     listed = " or ".join(map(repr, EXPECTED))
     if objective.name in SAMPLED:
         raise UsageError(f"objective.name is {objective.name!r} {model}; expected 'ce', {listed}")
-    for name, usual in (("feeding", "reference"), ("length", "given"), ("end_positions", 0)):
+    for name, usual in (("feeding", "reference"), ("length", "given"), ("end_positions", 0), ("recommended", False)):
         found = getattr(objective, name)
         if found != usual:
             raise UsageError(f"objective.{name} is {found!r} {model}; expected {usual!r}, its default")

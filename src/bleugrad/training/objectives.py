@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bleugrad.data.batches import IGNORED, Batch
+from bleugrad.losses.expected import ExpectedBLEULoss
 from bleugrad.losses.minimum_risk import MinimumRiskLoss
 from bleugrad.losses.reinforce import ReinforceLoss
 from bleugrad.losses.unbiased import UnbiasedBLEULoss
@@ -40,7 +41,7 @@ def build_objective(
     ``group`` shares each batch. ``word_start`` (V,) marks tokens that open a word, for ``units = "words"``; None if
     each token is a word.
     """
-    word_start = word_start if config.units == "words" else None
+    word_start = word_start if config.units == "words" or config.recommended else None
     if isinstance(model, RowModel):
         return RowsObjective(model, config, group, word_start)
     if isinstance(model, FrameModel):
@@ -121,12 +122,16 @@ class RowObjective(FedObjective):
         self, model: AttentionLSTM, config: ObjectiveConfig, group: Optional["ProcessGroup"], word_start: Tensor | None
     ) -> None:
         super().__init__(model, config, group)
-        self.random_length = self.own_tokens or config.length == "random"
+        self.random_length = self.own_tokens or config.length == "random" or config.recommended
         eos_id = EOS if self.random_length else None
         self.expects = config.name in EXPECTED
         self.in_one_pass = self.expects and not self.own_tokens
-        if self.expects:
-            self.loss: nn.Module = expected_loss(
+        self.loss: nn.Module
+        if config.recommended:
+            score = {"max_order": config.max_order, "smoothing": config.smoothing}
+            self.loss = ExpectedBLEULoss.recommended(EOS, **score, process_group=group, word_start=word_start)
+        elif self.expects:
+            self.loss = expected_loss(
                 config,
                 group,
                 word_start,

@@ -1,0 +1,184 @@
+"""The recommended recipe: the share of cross-entropy, label smoothing, and the balance of the pushes on EOS."""
+
+import math
+import random
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import bleugrad
+from bleugrad.losses import recipe
+from tests.losses.cases import IGNORE, draw_batch, gradients
+
+EOS, FIRST, WORDS = 1, 3, 30
+CLOSE = {"rtol": 0, "atol": 1e-12}
+
+
+def weight_of(nll):
+    """The weight of BLEU, from its definition."""
+    likely = math.exp(-nll)
+    return recipe.MOST * likely**2 / (likely**2 + recipe.HALF**2)
+
+
+def test_the_weight_of_bleu_rises_smoothly_with_the_probability_of_the_labels():
+    nll = torch.linspace(30, 0, 3001, dtype=torch.float64, requires_grad=True)
+    found = recipe.bleu_weight(nll)
+    assert not found.requires_grad
+    wanted = torch.tensor([weight_of(one) for one in nll.tolist()], dtype=torch.float64)
+    torch.testing.assert_close(found, wanted, **CLOSE)
+    assert (found.diff() > 0).all()
+    assert found.diff().max() < 0.01 * recipe.MOST
+    assert 0.95 * recipe.MOST < found[-1] < recipe.MOST
+    assert recipe.bleu_weight(torch.tensor(math.inf)) == 0
+
+
+def one_at_a_time(logits, labels, **options):
+    """(loss, cross-entropy, labels) of each sentence alone, without padding."""
+    for row, label in zip(logits, labels, strict=True):
+        kept = label != IGNORE
+        bleu = bleugrad.expected_bleu(row[None, kept], label[None, kept], level="sentence", **options).value[0]
+        yield 1 - bleu, F.cross_entropy(row[kept], label[kept], reduction="sum"), int(kept.sum())
+
+
+@pytest.mark.parametrize("weight", [0.3, 1.0])
+def test_each_sentence_has_its_own_weight(seed, weight):
+    logits, labels = draw_batch()
+
+    def wanted(x):
+        parts = [(weight_of(n.item() / t), b, n, t) for b, n, t in one_at_a_time(x, labels, eos_id=EOS)]
+        bleu = sum(w * b for w, b, _, _ in parts) / len(parts)
+        return bleu + weight * sum(n for _, _, n, _ in parts) / sum(t for *_, t in parts)
+
+    loss = bleugrad.ExpectedBLEULoss(eos_id=EOS, level="sentence", adaptive=True, cross_entropy_weight=weight)
+    for found, own in zip(gradients(lambda x: loss(x, labels), logits), gradients(wanted, logits), strict=True):
+        torch.testing.assert_close(found, own, **CLOSE)
+
+
+def test_a_batch_has_one_weight_at_corpus_level(seed):
+    logits, labels = draw_batch()
+    nll = F.cross_entropy(logits.flatten(0, 1), labels.flatten())
+    bleu = bleugrad.ExpectedBLEULoss(eos_id=EOS)(logits, labels)
+    found = bleugrad.ExpectedBLEULoss(eos_id=EOS, adaptive=True, cross_entropy_weight=1.0)(logits, labels)
+    torch.testing.assert_close(found, weight_of(nll.item()) * bleu + nll, **CLOSE)
+
+
+@pytest.mark.parametrize("reduction", ["sum", "none"])
+def test_reductions_keep_the_weights(seed, reduction):
+    logits, labels = draw_batch()
+    loss = bleugrad.ExpectedBLEULoss.recommended(eos_id=EOS, reduction=reduction)
+    alone = torch.stack(
+        [
+            bleugrad.ExpectedBLEULoss.recommended(eos_id=EOS)(row[None], label[None])
+            for row, label in zip(logits, labels, strict=True)
+        ]
+    )
+    torch.testing.assert_close(loss(logits, labels), alone if reduction == "none" else alone.sum(), **CLOSE)
+
+
+@pytest.mark.parametrize("smoothing", [0.1, 1.0])
+@pytest.mark.parametrize("options", [{}, {"adaptive": True, "level": "sentence"}])
+def test_labels_are_smoothed_as_torch_does_it(seed, smoothing, options):
+    """Plain and fused, in value and gradient; the weight of BLEU is that of the labels themselves."""
+    _, labels = draw_batch()
+    hidden, weight, bias = (torch.randn(*size, dtype=torch.float64) for size in ((3, 8, 4), (9, 4), (9,)))
+    options = options | {"eos_id": EOS, "cross_entropy_weight": 0.7}
+
+    def wanted(*given):
+        logits = F.linear(*given)
+        rows = logits.flatten(0, 1), labels.flatten()
+        more = F.cross_entropy(*rows, label_smoothing=smoothing) - F.cross_entropy(*rows)
+        return bleugrad.ExpectedBLEULoss(**options)(logits, labels) + 0.7 * more
+
+    loss = bleugrad.ExpectedBLEULoss(label_smoothing=smoothing, **options)
+    fused = gradients(lambda *given: loss(bleugrad.Projection(*given), labels), hidden, weight, bias)
+    plain = gradients(lambda *given: loss(F.linear(*given), labels), hidden, weight, bias)
+    for one, two, three in zip(fused, plain, gradients(wanted, hidden, weight, bias), strict=True):
+        torch.testing.assert_close(one, three, **CLOSE)
+        torch.testing.assert_close(two, three, **CLOSE)
+
+
+@pytest.mark.parametrize("options", [{}, {"label_smoothing": 0.2}, {"word_start": torch.arange(5) != 3}])
+def test_the_gradient_of_the_recipe(seed, options):
+    """The share has none, so it is held at its value."""
+    logits, labels = draw_batch(2, 4, 5)
+    loss = bleugrad.ExpectedBLEULoss.recommended(eos_id=EOS, **options)
+    log_probs = logits.log_softmax(-1).gather(2, labels.clamp(min=0)[..., None]).squeeze(2)
+    held = recipe.adaptive_weight(log_probs, labels != IGNORE, "sentence", None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bleugrad.losses.expected.adaptive_weight", lambda *_: held)
+        assert torch.autograd.gradcheck(lambda x: loss(x, labels), (logits.requires_grad_(),))
+
+
+def test_half_as_many_positions_follow_as_the_longest_reference_has_units(seed):
+    logits, labels = torch.randn(3, 7, 9, dtype=torch.float64), torch.randint(2, 9, (3, 7))
+    labels[:, -1] = EOS
+    labels[1, 3:] = IGNORE
+    labels[1, 2] = EOS
+    starts = torch.arange(9) % 2 == 0
+    for words, numbers in ((None, (3, 1, 3)), (starts, None)):
+        half = bleugrad.ExpectedBLEULoss.recommended(eos_id=EOS, word_start=words, reduction="none")(logits, labels)
+        for index, label in enumerate(labels):
+            tokens = [one for one in label.tolist() if one not in (IGNORE, EOS)]
+            units = numbers[index] * 2 if numbers else 1 + sum(starts[token].item() for token in tokens[1:])
+            alone = bleugrad.ExpectedBLEULoss.recommended(
+                eos_id=EOS, word_start=words, reduction="none", end_positions=(units + 1) // 2
+            )
+            one = slice(index, index + 1)
+            torch.testing.assert_close(half[one], alone(logits[one], labels[one]), **CLOSE)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"label_smoothing": 1.5}, "label_smoothing is 1.5; expected 0 to 1"),
+        ({"label_smoothing": -0.1}, "label_smoothing is -0.1"),
+        ({"adaptive": True}, "adaptive is True, but cross_entropy_weight is 0"),
+        ({"end_positions": "half"}, "end_positions is half.*eos_id"),
+    ],
+)
+def test_bad_values_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        bleugrad.ExpectedBLEULoss(**options)
+
+
+def sentences(shortest, longest):
+    """64 sentences of words with Zipf's frequencies, each with an end."""
+    draw = random.Random(0)
+    frequencies = [1 / (rank + 1) for rank in range(WORDS - FIRST)]
+    lengths = [draw.randint(shortest, longest) for _ in range(64)]
+    return [[*draw.choices(range(FIRST, WORDS), frequencies, k=length), EOS] for length in lengths]
+
+
+def calibrated_rows(texts, certain):
+    """Logits (64, T, V) of the bigram frequencies, mixed with the truth: as often as EOS comes, it is predicted."""
+    counts = torch.full((WORDS, WORDS), 1e-4, dtype=torch.float64)
+    for text in texts:
+        for before, word in zip([0, *text], text, strict=False):
+            counts[before, word] += 1
+    labels = torch.full((len(texts), max(map(len, texts))), IGNORE)
+    for row, text in zip(labels, texts, strict=True):
+        row[: len(text)] = torch.tensor(text)
+    before = F.pad(labels[:, :-1].clamp(min=0), (1, 0))
+    rows = (counts / counts.sum(1, keepdim=True))[before]
+    truth = F.one_hot(labels.clamp(min=0), WORDS)
+    return ((1 - certain) * rows + certain * truth).clamp(min=1e-9).log(), labels
+
+
+def pushes(loss, logits, labels):
+    """How hard the gradient lowers EOS before the end, and raises it at the end."""
+    _, grad = gradients(lambda x: loss(x, labels), logits)
+    end = labels == EOS
+    before = (labels != IGNORE) & ~end
+    return grad[..., EOS][before].sum().item(), -grad[..., EOS][end].sum().item()
+
+
+@pytest.mark.parametrize("words", [False, True])
+@pytest.mark.parametrize("certain", [0.0, 0.3, 0.7])
+@pytest.mark.parametrize("lengths", [(3, 9), (8, 22)])
+def test_the_pushes_on_the_end_are_balanced(words, certain, lengths):
+    logits, labels = calibrated_rows(sentences(*lengths), certain)
+    starts = torch.arange(WORDS) % 3 != 0 if words else None
+    early, late = pushes(bleugrad.ExpectedBLEULoss.recommended(eos_id=EOS, word_start=starts), logits, labels)
+    print(words, certain, lengths, early / late)
+    assert 0.5 < early / late < 2
