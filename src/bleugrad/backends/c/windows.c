@@ -17,7 +17,7 @@ int64_t longest_lag(const Patterns *of) {
 /* Returns 1 where memory is short. */
 int block_open(Block *block, const Patterns *of, int64_t columns, int64_t rows) {
     int64_t steps = of->steps, orders = of->orders, most = longest_lag(of);
-    int64_t width = (columns + orders - 1 + LANES - 1) / LANES * LANES;
+    int64_t there = columns < of->columns ? columns : of->columns, width = (there + LANES + orders - 2) / LANES * LANES;
     *block = (Block){.patterns = of, .width = width, .most = most, .columns = {-1}};
     block->memory = malloc(sizeof(REAL) * (2 * steps * (width + orders * LANES)
                                            + (orders + 1) * (most + steps) * LANES + rows * LANES));
