@@ -73,19 +73,12 @@ def prepare_targets(
         name: what messages call the references.
     """
     batch, steps, vocabulary = shape
-    eos_id, labelled = _check_eos(eos_id, vocabulary), None
-    if mask is not None:
-        mask = check_mask(mask, batch, steps, device)
-    if labels is not None:
-        labels = _check_labels(labels, batch, steps).to(device)
-        labelled = labels != ignore_index
-        check_range("labels", labels, labelled, vocabulary, ignore_index)
-        mask = labelled if mask is None else mask
-        if references is None:
-            references, name = torch.where(mask, labels, ignore_index), "labels"
-        labels, labelled = torch.where(labelled, labels, 0), labelled & mask
-    elif references is None:
-        raise TypeError("labels and references are both None; expected labels (B, T), or references")
+    eos_id = _check_eos(eos_id, vocabulary)
+    mask, labels, labelled = _prepare_labels(shape, device, labels, mask, ignore_index)
+    if references is None:
+        if labels is None or labelled is None:
+            raise TypeError("labels and references are both None; expected labels (B, T), or references")
+        references, name = torch.where(labelled, labels, ignore_index), "labels"
     tokens = prepare_references(
         references,
         batch=batch,
@@ -104,19 +97,39 @@ def prepare_targets(
     columns = tokens.ids.flatten(1)
     if eos_id is not None:
         columns = torch.nn.functional.pad(columns, (0, 1), value=eos_id)
-    words = starts = None
+    words, starts, units, patterns = None, None, tokens, None
     if word_start is not None:
-        starts = check_word_start(word_start, vocabulary).to(device)
-        if eos_id is not None:  # which opens no word
-            starts = starts & (torch.arange(vocabulary, device=device) != eos_id)
+        starts = _without_eos(check_word_start(word_start, vocabulary).to(device), eos_id)
         words = segment(tokens, starts)
-    units = tokens if words is None else words.references
-    patterns = None
+        units = words.references
     if max_order is not None:
         patterns = reference_patterns(units, max_order, None if words is None else words.spans)
     return Targets(
         mask, limits, order, tokens, units, columns, eos_id, patterns, words, starts, labels, labelled, end_positions
     )
+
+
+def _prepare_labels(
+    shape: tuple[int, int, int], device: torch.device, labels: Tensor | None, mask: Tensor | None, ignore_index: int
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """Checked ``mask``, ``labels`` and ``labelled`` of :class:`Targets`; labels also give the mask if there is none."""
+    batch, steps, vocabulary = shape
+    if mask is not None:
+        mask = check_mask(mask, batch, steps, device)
+    if labels is None:
+        return mask, None, None
+    labels = _check_labels(labels, batch, steps).to(device)
+    labelled = labels != ignore_index
+    check_range("labels", labels, labelled, vocabulary, ignore_index)
+    mask = labelled if mask is None else mask
+    return mask, torch.where(labelled, labels, 0), labelled & mask
+
+
+def _without_eos(word_start: Tensor, eos_id: int | None) -> Tensor:
+    """EOS opens no word."""
+    if eos_id is None:
+        return word_start
+    return word_start & (torch.arange(len(word_start), device=word_start.device) != eos_id)
 
 
 def check_word_start(word_start: object, vocabulary: int) -> Tensor:

@@ -78,11 +78,13 @@ INLINED int run_bound(
             for (int l = 0; l < LANES; l++) columns[l] = column + l;
             block_take(&block, b, column);
             block_load(&block, columns, of->orders);
-            for (int64_t order = of->orders; order > 0; order--) {
-                const REAL *given = grad ? grad + b * of->orders + order - 1 : NULL;
-                REAL found = bound_order(&block, order, boundary, given, grad_boundary);
-                if (grad) block_pull_windows(&block, order);
-                else out[b * of->orders + order - 1] += found;
+            for (int64_t order = 1; order <= of->orders; order++) {
+                block_fill_windows(&block, order);
+                if (out) out[b * of->orders + order - 1] += bound_order(&block, order, boundary, NULL, NULL);
+            }
+            for (int64_t order = of->orders; grad && order > 0; order--) {
+                bound_order(&block, order, boundary, grad + b * of->orders + order - 1, grad_boundary);
+                block_pull_windows(&block, order);
             }
             if (grad) block_give(&block, grad_units);
         }

@@ -340,14 +340,18 @@ static void run_block(Chunk *own, const Pass *pass, const int64_t *columns, int6
     int64_t most = own->patterns->orders;
     while (most && !choose_lanes(own, columns, count, most, several)) most--;
     block_load(&own->block, columns, most);
-    for (int64_t order = most; order > 0; order--) {
-        if (choose_lanes(own, columns, count, order, several)) {
-            run_lanes(&own->lanes, pass->grad ? NULL : own->sums + (order - 1) * own->patterns->steps * LANES);
-            if (pass->grad) pull_lanes(&own->lanes, pass->grad, own->sums);
-        }
-        if (pass->grad) block_pull_windows(&own->block, order);
+    for (int64_t order = 1; order <= most; order++) {
+        block_fill_windows(&own->block, order);
+        if (pass->out && choose_lanes(own, columns, count, order, several))
+            run_lanes(&own->lanes, own->sums + (order - 1) * own->patterns->steps * LANES);
     }
-    if (pass->grad) block_give_picked(&own->block, most);
+    for (int64_t order = most; pass->grad && order > 0; order--) {
+        if (choose_lanes(own, columns, count, order, several)) {
+            run_lanes(&own->lanes, NULL);
+            pull_lanes(&own->lanes, pass->grad, own->sums);
+        }
+        block_pull_windows(&own->block, order);
+    }
 }
 
 /* The patterns in lanes; first those with one state, then the columns of the others, those with the most states first. */

@@ -19,8 +19,9 @@ int block_open(Block *block, const Patterns *of, int64_t columns, int64_t rows) 
     int64_t steps = of->steps, orders = of->orders, most = longest_lag(of);
     int64_t there = columns < of->columns ? columns : of->columns, width = (there + LANES + orders - 2) / LANES * LANES;
     *block = (Block){.patterns = of, .width = width, .most = most, .columns = {-1}};
-    block->memory = malloc(sizeof(REAL) * (2 * steps * (width + orders * LANES)
-                                           + (orders + 1) * (most + steps) * LANES + rows * LANES));
+    block->memory = malloc(
+        (2 * steps * width + (orders * steps + (orders + 1) * (most + steps) + rows) * LANES) * sizeof(REAL)
+    );
     block->unit_lags = malloc(2 * orders * sizeof(Lag));
     if (!block->memory || !block->unit_lags) {
         block_close(block);
@@ -31,7 +32,6 @@ int block_open(Block *block, const Patterns *of, int64_t columns, int64_t rows) 
     block->units = take(&rest, steps, width);
     block->grad_units = take(&rest, steps, width);
     block->picked = take(&rest, steps, orders * LANES);
-    block->grad_picked = take(&rest, steps, orders * LANES);
     block->windows = take(&rest, orders * (most + steps), LANES);
     block->grad_windows = take(&rest, most + steps, LANES) + most * LANES;
     block->room = take(&rest, rows, LANES);
@@ -76,94 +76,82 @@ void block_take(Block *block, int64_t sentence, int64_t left) {
     memset(block->grad_units, 0, of->steps * width * sizeof(REAL));
 }
 
-/* The units that are last in the n-grams of one order, and their gradient: the first row, and the step to the next. */
-typedef struct {
-    REAL *units, *grad;
-    int64_t stride;
-} LastUnits;
-
-static LastUnits last_units(const Block *block, int64_t order) {
-    int64_t column = block->columns[0] - block->left + order - 1, all = block->patterns->orders * LANES;
-    if (block->adjacent) return (LastUnits){block->units + column, block->grad_units + column, block->width};
-    return (LastUnits){block->picked + (order - 1) * LANES, block->grad_picked + (order - 1) * LANES, all};
+/* The units that are last in the n-grams of one order; one row per position, `stride` apart. */
+static const REAL *last_units(const Block *block, int64_t order, int64_t *stride) {
+    *stride = block->adjacent ? block->width : LANES;
+    if (block->adjacent) return block->units + block->columns[0] - block->left + order - 1;
+    return block->picked + (order - 1) * block->patterns->steps * LANES;
 }
 
-/* Copies the units of lanes that are not adjacent, and clears their gradient. */
-static void pick_units(Block *block, int64_t orders) {
-    for (int64_t order = 1; order <= orders; order++) {
-        LastUnits to = last_units(block, order);
-        for (int64_t e = 0; e < block->patterns->steps; e++)
-            for (int l = 0; l < LANES; l++) {
-                to.units[e * to.stride + l] = block->units[e * block->width + block->columns[l] - block->left + order - 1];
-                to.grad[e * to.stride + l] = 0;
-            }
-    }
-}
-
-/* Adds the gradient of picked units to that of the units they were copied from. */
-void block_give_picked(Block *block, int64_t orders) {
-    for (int64_t order = 1; order <= orders && !block->adjacent; order++) {
-        LastUnits from = last_units(block, order);
-        for (int64_t e = 0; e < block->patterns->steps; e++)
-            for (int l = 0; l < LANES; l++)
-                block->grad_units[e * block->width + block->columns[l] - block->left + order - 1]
-                    += from.grad[e * from.stride + l];
-    }
+/* Copies the units of lanes that are not adjacent. */
+static void pick_units(Block *block, int64_t order) {
+    const REAL *units = block->units + order - 1 - block->left;
+    REAL *restrict to = block->picked + (order - 1) * block->patterns->steps * LANES;
+    for (int64_t e = 0; e < block->patterns->steps; e++, units += block->width, to += LANES)
+        for (int l = 0; l < LANES; l++) to[l] = units[block->columns[l]];
 }
 
 INLINED void fill_windows(const Block *block, int64_t order, int same) {
     const Lag lag = block->unit_lags[order - 1];
-    const LastUnits last = last_units(block, order);
+    int64_t steps = block->patterns->steps, stride;
+    const REAL *units = last_units(block, order, &stride);
     const REAL *shorter = block_windows(block, order > 1 ? order - 1 : 1);
     REAL *windows = block_windows(block, order);
-    int64_t steps = block->patterns->steps, pad = block->pad * LANES;
+    int64_t pad = block->pad * LANES;
     memset(windows - pad, 0, pad * sizeof(REAL));
     for (int64_t e = 0; e < steps; e++)
         for (int v = 0; v < VECTORS; v++) {
-            Vector window = ((const Vector *)(last.units + e * last.stride))[v];
+            Vector window = ((const Vector *)(units + e * stride))[v];
             if (order > 1) window *= look(shorter + e * LANES, &lag, same, -LANES, v);
             ((Vector *)(windows + e * LANES))[v] = window;
         }
 }
 
-/* The windows of the patterns of 1..orders units that begin at LANES columns:
-   q[n][e] = q[n-1][e - span] * unit[e], 0 before the start. */
+/* The windows of one order, after those of the order below: q[n][e] = q[n-1][e - span] * unit[e], 0 before the start. */
+void block_fill_windows(Block *block, int64_t order) {
+    if (block->unit_lags[order - 1].same) fill_windows(block, order, 1);
+    else fill_windows(block, order, 0);
+}
+
+/* Goes to the patterns of 1..orders units that begin at LANES columns. */
 void block_load(Block *block, const int64_t *columns, int64_t orders) {
     block->adjacent = 1;
     for (int l = 0; l < LANES; l++) block->adjacent &= columns[l] == columns[0] + l;
     memcpy(block->columns, columns, sizeof(block->columns));
     load_lags(block);
-    if (!block->adjacent) pick_units(block, orders);
-    for (int64_t order = 1; order <= orders; order++)
-        if (block->unit_lags[order - 1].same) fill_windows(block, order, 1);
-        else fill_windows(block, order, 0);
+    for (int64_t order = 1; order <= orders && !block->adjacent; order++) pick_units(block, order);
 }
 
-INLINED void pull_windows(Block *block, int64_t order, int same) {
+INLINED void pull_windows(Block *block, int64_t order, int same, int adjacent) {
     const Lag lag = block->unit_lags[order - 1];
-    const LastUnits last = last_units(block, order);
+    int64_t steps = block->patterns->steps, stride;
+    const REAL *units = last_units(block, order, &stride);
     const REAL *shorter = block_windows(block, order > 1 ? order - 1 : 1);
-    REAL *grad_windows = block->grad_windows;
-    int64_t steps = block->patterns->steps;
+    REAL *grad_windows = block->grad_windows, *grad_units = block->grad_units - block->left + order - 1;
     for (int64_t e = 0; e < steps; e++)
         for (int v = 0; v < VECTORS; v++) {
             Vector *here = (Vector *)(grad_windows + e * LANES) + v, grad = *here;
-            Vector of_shorter = grad * ((const Vector *)(last.units + e * last.stride))[v];
+            Vector of_shorter = grad * ((const Vector *)(units + e * stride))[v];
             REAL *to = grad_windows + e * LANES;
             *here = (Vector){0};
             if (order > 1) grad *= look(shorter + e * LANES, &lag, same, -LANES, v);
-            ((Vector *)(last.grad + e * last.stride))[v] += grad;
+            if (adjacent) ((Vector *)(grad_units + e * block->width + block->columns[0]))[v] += grad;
             if (order > 1 && same) ((Vector *)(to - lag.of[0] * LANES))[v] = of_shorter;
-            for (int l = v * WIDTH; order > 1 && !same && l < (v + 1) * WIDTH; l++)
-                to[l - lag.of[l] * LANES] = of_shorter[l % WIDTH];
+            for (int l = 0; l < WIDTH; l++) {
+                int64_t lane = v * WIDTH + l;
+                if (!adjacent) grad_units[e * block->width + block->columns[lane]] += grad[l];
+                if (order > 1 && !same) to[lane - lag.of[lane] * LANES] = of_shorter[l];
+            }
         }
 }
 
 /* From the gradient of the windows of one order to that of its last units and, in its place, to that of the windows of
    the order below. */
 void block_pull_windows(Block *block, int64_t order) {
-    if (block->unit_lags[order - 1].same) pull_windows(block, order, 1);
-    else pull_windows(block, order, 0);
+    int same = block->unit_lags[order - 1].same;
+    if (!block->adjacent) pull_windows(block, order, same, 0);
+    else if (same) pull_windows(block, order, 1, 1);
+    else pull_windows(block, order, 0, 1);
 }
 
 /* Adds the gradient of the columns to that of all units, (T, B, L). */

@@ -39,7 +39,7 @@ typedef struct {
     int adjacent;                   /* the lanes are adjacent columns */
     REAL *memory;
     REAL *units, *grad_units;       /* (T, width) */
-    REAL *picked, *grad_picked;     /* (T, N LANES): the units of lanes that are not adjacent */
+    REAL *picked;                   /* (N, T, LANES): the units of lanes that are not adjacent */
     REAL *windows;                  /* (N, most + T, LANES), padded before */
     REAL *grad_windows;             /* (T, LANES), padded before */
     REAL *room;                     /* (rows, LANES), for whatever is made of the windows */
@@ -51,8 +51,8 @@ int block_open(Block *block, const Patterns *patterns, int64_t columns, int64_t 
 void block_close(Block *block);
 void block_take(Block *block, int64_t sentence, int64_t left);
 void block_load(Block *block, const int64_t *columns, int64_t orders);
+void block_fill_windows(Block *block, int64_t order);
 void block_pull_windows(Block *block, int64_t order);
-void block_give_picked(Block *block, int64_t orders);
 void block_give(const Block *block, REAL *grad_units);
 
 static inline REAL *block_windows(const Block *block, int64_t order) {
