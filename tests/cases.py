@@ -47,7 +47,7 @@ class Case:
         return all(len(references) == 1 for references in self.references)
 
     def tables(self, max_order):
-        """Full enumeration, one a sentence."""
+        """Full enumeration, one result per sentence."""
         return [
             enumerate_statistics(self.rows(b), self.references[b], max_order, self.eos_id) for b in range(self.batch)
         ]
@@ -84,7 +84,7 @@ def draw_references(rng, words, family, eos_id=None):
 
 
 def draw_mask(rng, batch, steps):
-    """Holes anywhere; now and then a sentence of which nothing counts."""
+    """A mask with holes anywhere; sometimes no position of a sentence counts."""
     mask = rng.random((batch, steps)) < 0.7
     mask[rng.random(batch) < 0.1] = False
     return torch.from_numpy(mask)

@@ -55,7 +55,7 @@ def test_the_example_of_e2e_nlg_reads_the_corpus(run, data_dir):
 
 
 def test_an_example_learns(run):
-    """A small model on made-up sentences, a minute in full, says most of them right after a part of it."""
+    """A small model on made-up sentences is right on most of them after a part of the full one-minute training."""
     pytest.importorskip("accelerate")
     score = float(re.search(r"BLEU ([\d.]+)", run("e2e_nlg.py", "--steps", "150")).group(1))
     assert score > 30

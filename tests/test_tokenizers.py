@@ -196,7 +196,7 @@ def test_words_are_split_at_the_spaces_of_sacrebleu(space):
 
 @pytest.mark.parametrize("build", [metaspace_bpe, metaspace_unigram, replaced_spaces, wordpiece])
 def test_unknown_characters_stay_in_their_word(build):
-    """``low中er`` is one word. What it decodes to is unknown, so that words are counted."""
+    """``low中er`` is one word; its decoded text is unknown, so only the number of words is checked."""
     pytest.importorskip("tokenizers")
     tokenizer = build()
     mask = bleugrad.word_start_mask(tokenizer)
@@ -314,7 +314,7 @@ def at_at_vocabulary():
 
 
 def test_where_the_end_of_a_word_is_marked_sequences_are_flipped():
-    """The same words, read from behind; without flipping an error says what to do."""
+    """The same words read from right to left; without ``flipped=True`` an error says what to do."""
     vocabulary = at_at_vocabulary()
     numbers = {piece: index for index, piece in enumerate(vocabulary)}
     for form in (vocabulary, numbers):

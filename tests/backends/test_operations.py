@@ -1,4 +1,4 @@
-"""The operations: what torch demands of their operators, and that no backend and no size of blocks changes anything."""
+"""The operations pass torch's checks of custom operators; neither backend nor block size changes a result."""
 
 import itertools
 import math
@@ -134,7 +134,7 @@ UNSUPPORTED = {
 @pytest.mark.skipif(library.library_for(torch.empty(1)) is None, reason="no kernels")
 @pytest.mark.parametrize("name", CALLS)
 def test_every_backend_has_the_values_and_gradients_of_torch(recorded, name):
-    """Where a word is too long to end there, its probability is 0 and its gradient is not looked at."""
+    """Where a word is too long to end at a position, its probability is 0 and its gradient is ignored."""
     call, wanted = CALLS[name]
     forwards, backwards = recorded(call)
     for found in wanted - {"segment_words"}:  # numbers words differently, which has a test of its own
@@ -251,7 +251,7 @@ def value_and_gradient(logits, **options):
 def test_the_size_of_the_blocks_of_ngrams_changes_nothing(
     seed, monkeypatch, torch_operations, columns_at_once, method, eos_id
 ):
-    """Down to one column and one special n-gram at a time: windows reach over the edges of the blocks."""
+    """Blocks down to one column and one special n-gram: windows cross the edges of blocks."""
     logits = 2 * torch.randn(3, STEPS, VOCABULARY, dtype=torch.float64)
     runs = []
     run = ngram_blocks.renewal.run

@@ -1,4 +1,4 @@
-"""Downloads: whole and verified, or a part to go on with; a server of our own misbehaves in every way known."""
+"""Downloads are complete and verified, or leave a part to resume from; a local server misbehaves in every known way."""
 
 import hashlib
 import os
@@ -64,7 +64,7 @@ def test_a_part_is_gone_on_with(site, tmp_path):
 def test_a_part_of_another_or_an_unknown_version_is_not_joined_to_this_one(
     site, tmp_path, then, now, heeds_if_range, length
 ):
-    """Also where the server sends a range though the version is another."""
+    """Also if the server sends a range of another version."""
     site.tags = {"/corpus.tgz": now} if now else {}
     site.heeds_if_range = heeds_if_range
     keep_part(tmp_path, b"x" * length, then)

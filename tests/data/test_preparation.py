@@ -49,7 +49,7 @@ def test_filters_touch_training_text_only(root):
 @pytest.mark.parametrize("side", [0, 1])
 @pytest.mark.parametrize("line", ["w " * 1001, "w" * 10_001], ids=["words", "characters"])
 def test_text_that_is_scored_has_no_endless_lines(root, split, side, line):
-    """Translating 200,000 words would take longer than anybody waits."""
+    """Translating 200,000 words would take too long."""
     lines = [["eins", "zwei"], ["one", "two"]]
     lines[side][1] = line
     folder = lay_out(root / "multi30k", **{split: lines})
@@ -67,7 +67,7 @@ def test_a_further_reference_is_no_longer_than_the_target_may_be(root):
 
 @pytest.mark.parametrize(("max_length", "kept"), [(0, 1000), (1500, 1500)])
 def test_without_a_limit_training_lines_still_have_one(root, max_length, kept):
-    """A limit that is given is taken, a larger one too."""
+    """A given limit is used, even if it is larger than the default."""
     sources = ["wort " * count for count in (1, 1000, 1001, 1500, 1501)] + ["w" * 20_000]
     lay_out(root / "multi30k", train=(sources, ["one"] * len(sources)))
     config = DataConfig(corpus="multi30k", directory=str(root), max_length=max_length, max_ratio=0)

@@ -1,4 +1,4 @@
-"""What is said to be best, what has converged, and which translations are shown."""
+"""Which objective is reported as best, which runs converged, and which translations are shown."""
 
 import json
 from types import SimpleNamespace

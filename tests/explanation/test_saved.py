@@ -1,4 +1,4 @@
-"""Saved logits and vocabularies are read, and what is wrong with a file is said in words."""
+"""Saved logits and vocabularies are read; an error message names what is wrong with a file."""
 
 import json
 import pickle

@@ -129,7 +129,7 @@ def test_the_interval_closes_on_a_perfect_hypothesis(smoothing):
 
 @pytest.mark.parametrize("smoothing", SMOOTHINGS)
 def test_empty_hypotheses_and_references_are_certified(smoothing):
-    """Nothing counts: BLEU is surely 0 against a reference, and surely 1 (smoothed) or 0 against none."""
+    """If no position counts, BLEU is 0 against a reference, and 1 (smoothed) or 0 against an empty one."""
     logits, mask = torch.zeros(2, 3, 2, dtype=torch.float64), torch.zeros(2, 3, dtype=torch.bool)
     result = bleugrad.expected_bleu(logits, [[0, 1], []], mask=mask, smoothing=smoothing)
     truth = [0.0, 1.0 if smoothing > 0 else 0.0]
@@ -138,7 +138,7 @@ def test_empty_hypotheses_and_references_are_certified(smoothing):
 
 
 def extreme_batches(rng):
-    """float32 batches: flat to one-hot rows, sure and rare ends, few and many words; a name, and what is passed."""
+    """float32 batches with options: flat to one-hot rows, certain and rare ends, few and many words."""
     for scale, favour, end in itertools.product((0.1, 3.0, 30.0), (0.0, 15.0), (None, -20.0, 5.0, 17.0)):
         steps, vocabulary = int(rng.choice([1, 4, 25])), int(rng.choice([3, 20]))
         references = torch.from_numpy(rng.integers(1, vocabulary, size=(2, steps)))

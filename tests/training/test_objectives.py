@@ -111,7 +111,7 @@ def test_positions_after_the_end_are_certain(model, name, sharpness, several, un
 @pytest.mark.parametrize("further", [0, 2])
 @pytest.mark.parametrize("name", ["bound", "exact"])
 def test_fed_the_reference_the_length_can_be_random_too(model, name, further, several, units):
-    """EOS ends the sentence; who goes on beyond the reference's writes words that match nothing."""
+    """EOS ends the sentence; words after the end of the reference match nothing."""
     model.eval()
     batch = make_batch(several=several)
     logits = model(batch.source, batch.source_lengths, batch.inputs())

@@ -74,7 +74,7 @@ def test_the_command_is_killed_in_the_middle_and_resumes(corpus, finished, tmp_p
 
 
 class Broken(Exception):
-    """Stands for whatever ends a run from within."""
+    """Stands for any exception inside a run."""
 
 
 def break_off(corpus, path, monkeypatch, steps, **more):

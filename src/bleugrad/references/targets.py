@@ -79,25 +79,17 @@ def prepare_targets(
         name: what messages call the references.
     """
     batch, steps, vocabulary = shape
-    eos_id, labelled = _check_eos(eos_id, vocabulary), None
+    eos_id = _check_eos(eos_id, vocabulary)
     if mask is not None:
         mask = check_mask(mask, batch, steps, device)
     if lengths is not None:
         within = torch.arange(steps, device=device) < lengths[:, None]
         mask = within if mask is None else mask & within
-    if labels is not None:
-        labels = _check_labels(labels, batch, steps if aligned else None).to(device)
-        labelled = labels != ignore_index
-        check_range("labels", labels, labelled, vocabulary, ignore_index)
-        if not aligned:
-            present = labelled.any(1, keepdim=True)
-            mask = present.expand(batch, steps) if mask is None else mask & present
-        mask = labelled if mask is None else mask
-        if references is None:
-            references, name = torch.where(mask, labels, ignore_index) if aligned else labels, "labels"
-        labels, labelled = torch.where(labelled, labels, 0), labelled & mask if aligned else labelled
-    elif references is None:
-        raise TypeError("labels and references are both None; expected labels (B, T), or references")
+    mask, labels, labelled = _prepare_labels(shape, device, labels, mask, ignore_index, aligned)
+    if references is None:
+        if labels is None or labelled is None:
+            raise TypeError("labels and references are both None; expected labels (B, T), or references")
+        references, name = torch.where(labelled, labels, ignore_index), "labels"
     tokens = prepare_references(
         references,
         batch=batch,
@@ -116,18 +108,45 @@ def prepare_targets(
     columns = tokens.ids.flatten(1)
     if eos_id is not None:
         columns = torch.nn.functional.pad(columns, (0, 1), value=eos_id)
-    words = starts = None
+    words, starts, units, patterns = None, None, tokens, None
     if word_start is not None:
-        starts = check_word_start(word_start, vocabulary).to(device)
-        if eos_id is not None:  # which opens no word
-            starts = starts & (torch.arange(vocabulary, device=device) != eos_id)
+        starts = _without_eos(check_word_start(word_start, vocabulary).to(device), eos_id)
         words = segment(tokens, starts)
-    units = tokens if words is None else words.references
-    patterns = None
+        units = words.references
     if max_order is not None:
         patterns = reference_patterns(units, max_order, None if words is None else words.spans)
     ends: int | Tensor = (units.lengths.amax(1) + 1) // 2 if isinstance(end_positions, str) else end_positions
     return Targets(mask, limits, order, tokens, units, columns, eos_id, patterns, words, starts, labels, labelled, ends)
+
+
+def _prepare_labels(
+    shape: tuple[int, int, int],
+    device: torch.device,
+    labels: Tensor | None,
+    mask: Tensor | None,
+    ignore_index: int,
+    aligned: bool,
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """``mask``, and checked ``labels`` and ``labelled`` of :class:`Targets`; labels also give the mask."""
+    batch, steps, vocabulary = shape
+    if labels is None:
+        return mask, None, None
+    labels = _check_labels(labels, batch, steps if aligned else None).to(device)
+    labelled = labels != ignore_index
+    check_range("labels", labels, labelled, vocabulary, ignore_index)
+    given, labels = labelled, torch.where(labelled, labels, 0)
+    if not aligned:
+        given = labelled.any(1, keepdim=True).expand(batch, steps)
+        return given if mask is None else mask & given, labels, labelled
+    mask = given if mask is None else mask
+    return mask, labels, labelled & mask
+
+
+def _without_eos(word_start: Tensor, eos_id: int | None) -> Tensor:
+    """EOS opens no word."""
+    if eos_id is None:
+        return word_start
+    return word_start & (torch.arange(len(word_start), device=word_start.device) != eos_id)
 
 
 def check_word_start(word_start: object, vocabulary: int) -> Tensor:

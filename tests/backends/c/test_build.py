@@ -1,4 +1,4 @@
-"""Building the kernels: once, whole or not at all, and never in the way of those who cannot."""
+"""Building the kernels: once per machine, completely or not at all; a machine that cannot build them still works."""
 
 import os
 import subprocess
@@ -100,7 +100,7 @@ def test_options_in_cc_reach_the_compiler(compiler, tmp_path, monkeypatch):
 
 
 def assert_built_elsewhere(runs, tmp_path, reason):
-    """In a folder of this process, with a warning; nothing of the cache is loaded."""
+    """The kernels are built in a private folder of this process, with a warning; nothing is loaded from the cache."""
     before = len(runs())
     with pytest.warns(RuntimeWarning, match=f"every process compiles them again: .*{reason}"):
         path = library_path()
@@ -221,7 +221,7 @@ def test_a_compiler_that_hangs_is_ended_with_its_children(compiler, tmp_path, mo
 
 
 def is_running(process):
-    """Whether a process is there; one that has ended and was not waited for is not."""
+    """Whether a process is running; a zombie is not."""
     try:
         os.kill(process, 0)
         return Path(f"/proc/{process}/stat").read_text().split()[2] != "Z"
@@ -230,7 +230,7 @@ def is_running(process):
 
 
 def test_a_library_without_the_functions_is_not_used(compiler, tmp_path, monkeypatch):
-    """A compiler that makes a whole library, with nothing of ours in it."""
+    """A compiler that makes a valid library without our functions."""
     real = build.shutil.which("cc")
     if real is None:
         pytest.skip("no C compiler")

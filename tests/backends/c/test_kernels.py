@@ -1,4 +1,4 @@
-"""The compiled kernels: the values and gradients of torch operations, and used only where they may be."""
+"""The compiled kernels return the values and gradients of the torch operations, and run only on supported inputs."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ METHODS = ("exact", "bound")
 
 
 def both(monkeypatch, compute):
-    """The results with kernels and without, and whether the first really were made by them."""
+    """The results with and without kernels, and whether the kernels really ran the first time."""
     used = []
     run, call = library.Library.run, library.Library.call
     with monkeypatch.context() as patch:
@@ -70,7 +70,7 @@ def test_small_cases_are_those_of_torch(rng, monkeypatch, method, words, eos):
 @pytest.mark.parametrize("eos_id", [None, 0])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 def test_long_cases_are_those_of_torch(rng, monkeypatch, method, words, eos_id, dtype):
-    """More columns than lanes, words longer than a hypothesis, orders up to six, counts of many."""
+    """More columns than lanes, words longer than a hypothesis, orders up to six, large clips."""
     for steps, width, vocabulary, orders in ((29, 41, 30, 4), (40, 70, 6, 6), (5, 33, 3, 4), (1, 2, 3, 1)):
         references = torch.from_numpy(rng.integers(1, vocabulary, size=(3, 2, width)))
         logits = torch.from_numpy(rng.normal(size=(3, steps, vocabulary))).to(dtype)
@@ -85,7 +85,7 @@ def test_long_cases_are_those_of_torch(rng, monkeypatch, method, words, eos_id, 
 @pytest.mark.parametrize("vocabulary", [1, 31, 32, 33, 200])
 @pytest.mark.parametrize("scale", [1.0, 30.0, 1000.0])
 def test_rows_are_those_of_torch(seed, monkeypatch, vocabulary, scale):
-    """Float32, with tokens that are impossible, a row that does not count and has no softmax, and cross-entropy."""
+    """Float32 with impossible tokens, a masked row of NaN, and cross-entropy."""
     logits = scale * torch.randn(3, 6, vocabulary)
     logits[0, :, 1:] = -torch.inf
     logits[1, 5] = torch.nan
@@ -118,7 +118,7 @@ def test_rows_without_a_softmax_are_still_errors(bad):
 
 
 def test_exponentials_are_as_exact_as_those_of_torch(seed):
-    """Down to the smallest normal number of float32, in units of the last place."""
+    """Errors in units of the last place, down to the smallest normal number of float32."""
     gap = torch.cat([torch.linspace(-104, 0, 4001), torch.tensor([-torch.inf, -1e30, -105.0])])
     found, inverse, opening = torch.empty_like(gap)[None], torch.empty(1), torch.empty(1)
     inputs = (gap[None], torch.ones_like(gap))
@@ -155,7 +155,7 @@ def test_threads_change_nothing(rng, monkeypatch):
 
 @pytest.mark.parametrize("several", [1, 3])
 def test_segmentation_is_that_of_torch(rng, monkeypatch, several):
-    """Numbers may differ, but two words of a sentence have equal ones in both or in neither."""
+    """The numbers of words may differ, but two words of a sentence have equal numbers in both or in neither."""
     starts = torch.tensor([True, False, True, False])
     for width in (1, 5, 40):
         ids = torch.from_numpy(rng.integers(0, 4, size=(6, several, width)))
@@ -175,7 +175,7 @@ def test_segmentation_is_that_of_torch(rng, monkeypatch, several):
 
 
 def test_words_of_rows_in_either_layout(rng):
-    """Positions or sentences first in memory, and columns that are not side by side."""
+    """Inputs with positions or sentences first in memory, and with columns that are not contiguous."""
     ids, counted = torch.from_numpy(rng.integers(0, 4, size=(3, 1, 9))), torch.full((3, 1), 9)
     words = segment(References(ids, counted), torch.tensor([True, False, True, False]))
     probs = torch.from_numpy(rng.random((7, 3, 9)))
@@ -193,7 +193,7 @@ def test_words_of_rows_in_either_layout(rng):
 @pytest.mark.parametrize("words", [False, True], ids=["tokens", "words"])
 @pytest.mark.parametrize("eos", [False, True], ids=["fixed", "eos"])
 def test_tiles_chunks_and_packs_are_those_of_torch(rng, monkeypatch, words, eos):
-    """Several tiles of positions and chunks of columns; patterns with one, a few and many states."""
+    """Several chunks of columns; patterns with one, a few and many states."""
     vocabulary, steps = 60, 150
     ids = np.concatenate([rng.integers(2, vocabulary, 500), np.full(30, 1)])
     references = torch.from_numpy(np.stack([rng.permutation(ids), np.where(rng.random(530) < 0.5, 1, ids)]))

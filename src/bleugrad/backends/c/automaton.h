@@ -4,6 +4,15 @@
 
 #include "windows.h"
 
+/* Whether an n-gram matches several times, or overlaps itself. */
+static inline int pattern_is_special(const Patterns *of, int64_t sentence, int64_t order, int64_t column) {
+    int64_t clip = of->clips[pattern_index(of, sentence, order, column)];
+    int special = clip > 1;
+    for (int64_t shift = 1; clip == 1 && shift < order; shift++)
+        special |= pattern_overlaps(of, sentence, order, column, shift);
+    return special;
+}
+
 /* A state is (levels, size): A, x_1.., and for CTC z_1.. of each level. */
 typedef struct {
     int64_t column, levels, size, states, targets; /* targets = states + 1; the last one is the occurrence */

@@ -3,7 +3,20 @@
 
 #define TIE (REAL)1e-5 /* see bound.py */
 
-/* Windows times the boundary, their sum, and the share min(1, c / (1 + z)) of each with its slope in z. */
+static int lane_clips(const Block *block, int64_t order, REAL *restrict clips) {
+    const Patterns *of = block->patterns;
+    int any = 0;
+    for (int l = 0; l < LANES; l++) {
+        int64_t column = block->columns[l], clip = 0;
+        if (column < of->columns) clip = of->clips[pattern_index(of, block->sentence, order, column)];
+        clips[l] = (REAL)clip;
+        any |= clip > 0;
+    }
+    return any;
+}
+
+/* The share min(1, c / (1 + z)) of each window that a boundary ends, z being the sum of the other ones, and its slope
+   in z. */
 static inline void shares(
     const REAL *restrict ended, const REAL *restrict sum, const REAL *restrict clips, REAL *restrict share,
     REAL *restrict slope
@@ -18,110 +31,72 @@ static inline void shares(
     }
 }
 
-/* `room` becomes the windows times the boundary (T, B); their sum over the positions is `sum`. */
-static void end_windows(const Block *block, int64_t order, const REAL *boundary, REAL *restrict sum) {
-    const Patterns *of = block->patterns;
-    for (int l = 0; l < LANES; l++) sum[l] = 0;
-    for (int64_t e = 0; e < of->steps; e++) {
-        REAL ends = boundary ? boundary[e * of->batch + block->sentence] : 1;
-        const REAL *restrict window = block_windows(block, order) + e * LANES;
-        REAL *restrict ended = block->room + e * LANES;
-        for (int l = 0; l < LANES; l++) {
-            ended[l] = ends * window[l];
-            sum[l] += ended[l];
-        }
+/* The bound of the patterns of one order. With its gradient `given`, adds to those of the windows and the boundary. */
+INLINED REAL bound_order(Block *block, int64_t order, const REAL *boundary, const REAL *given, REAL *grad_boundary) {
+    const int64_t steps = block->patterns->steps, batch = block->patterns->batch, sentence = block->sentence;
+    const REAL *windows = block_windows(block, order);
+    REAL clips[LANES], ended[LANES], share[LANES], slope[LANES], own[LANES];
+    REAL sum[LANES] = {0}, total[LANES] = {0}, slopes[LANES] = {0};
+    if (!lane_clips(block, order, clips)) return 0;
+    for (int64_t e = 0; e < steps; e++) {
+        REAL ends = boundary ? boundary[e * batch + sentence] : 1;
+        for (int l = 0; l < LANES; l++) sum[l] += ends * windows[e * LANES + l];
     }
-}
-
-static int lane_clips(const Block *block, int64_t order, REAL *restrict clips) {
-    const Patterns *of = block->patterns;
-    int any = 0;
-    for (int l = 0; l < LANES; l++) {
-        int64_t column = block->first + l, clip = 0;
-        if (column < of->columns) clip = of->clips[pattern_index(of, block->sentence, order, column)];
-        clips[l] = (REAL)clip;
-        any |= clip > 0;
+    for (int64_t e = 0; e < steps; e++) {
+        REAL ends = boundary ? boundary[e * batch + sentence] : 1;
+        for (int l = 0; l < LANES; l++) ended[l] = ends * windows[e * LANES + l];
+        shares(ended, sum, clips, share, slope);
+        for (int l = 0; l < LANES; l++) total[l] += ended[l] * share[l];
+        for (int l = 0; given && l < LANES; l++) slopes[l] += ended[l] * slope[l];
     }
-    return any;
-}
-
-/* Adds to out, (B, N), for some sentences. Returns 1 where memory is short. */
-int bound(void *const *with, int64_t first, int64_t last) {
-    const Patterns *of = with[0];
-    const REAL *boundary = with[1];
-    REAL *out = with[2];
-    Block block;
-    REAL clips[LANES], sum[LANES], share[LANES], slope[LANES], total[LANES];
-    if (block_open(&block, of, LANES, of->steps, longest_lag(of))) return 1;
-    for (int64_t b = first; b < last; b++)
-        for (int64_t column = 0; column < of->columns; column += LANES) {
-            block_take(&block, b, column, 0);
-            block_load(&block, column);
-            for (int64_t order = 1; order <= of->orders; order++) {
-                if (!lane_clips(&block, order, clips)) continue;
-                end_windows(&block, order, boundary, sum);
-                for (int l = 0; l < LANES; l++) total[l] = 0;
-                for (int64_t e = 0; e < of->steps; e++) {
-                    const REAL *restrict ended = block.room + e * LANES;
-                    shares(ended, sum, clips, share, slope);
-                    for (int l = 0; l < LANES; l++) total[l] += ended[l] * share[l];
-                }
-                out[b * of->orders + order - 1] += lane_sum(total);
-            }
-        }
-    block_close(&block);
-    return 0;
-}
-
-/* Adds to grad_windows what `given`, the cotangent of one order's bound, gives it, and to that of the boundary. */
-static void pull_bound(Block *block, int64_t order, const REAL *boundary, REAL given, REAL *grad_boundary) {
-    const Patterns *of = block->patterns;
-    REAL clips[LANES], sum[LANES], share[LANES], slope[LANES], pulls[LANES] = {0}, own[LANES];
-    if (!lane_clips(block, order, clips)) return;
-    end_windows(block, order, boundary, sum);
-    for (int64_t e = 0; e < of->steps; e++) {
-        const REAL *restrict ended = block->room + e * LANES;
-        REAL *restrict kept = block->room + (of->steps + e) * LANES, *restrict pull = kept + of->steps * LANES;
+    for (int64_t e = 0; given && e < steps; e++) {
+        REAL ends = boundary ? boundary[e * batch + sentence] : 1;
+        const REAL *restrict window = windows + e * LANES;
+        REAL *restrict to = block->grad_windows + e * LANES;
+        for (int l = 0; l < LANES; l++) ended[l] = ends * window[l];
         shares(ended, sum, clips, share, slope);
         for (int l = 0; l < LANES; l++) {
-            pull[l] = ended[l] * slope[l];
-            pulls[l] += pull[l];
-            kept[l] = share[l];
-        }
-    }
-    for (int64_t e = 0; e < of->steps; e++) {
-        int64_t cell = e * of->batch + block->sentence;
-        REAL ends = boundary ? boundary[cell] : 1;
-        const REAL *restrict kept = block->room + (of->steps + e) * LANES, *restrict pull = kept + of->steps * LANES;
-        const REAL *restrict window = block_windows(block, order) + e * LANES;
-        REAL *restrict to = block->grad_windows + e * LANES;
-        for (int l = 0; l < LANES; l++) {
-            REAL of_ended = given * (kept[l] + pulls[l] - pull[l]);
+            REAL of_ended = *given * (share[l] + slopes[l] - ended[l] * slope[l]);
             own[l] = of_ended * window[l];
             to[l] += of_ended * ends;
         }
-        if (boundary) grad_boundary[cell] += lane_sum(own);
+        if (boundary) grad_boundary[e * batch + sentence] += lane_sum(own);
     }
+    return lane_sum(total);
 }
 
-/* Adds to the cotangents of units (T, B, L) and boundary (T, B) what that of the bound, (B, N), gives them. */
-int bound_backward(void *const *with, int64_t first, int64_t last) {
-    const Patterns *of = with[0];
-    const REAL *boundary = with[1], *grad = with[2];
-    REAL *grad_units = with[3], *grad_boundary = with[4];
+/* Some sentences: adds to out (B, N), or with `grad` to the gradients. Returns 1 where memory is short. */
+INLINED int run_bound(
+    const Patterns *of, const REAL *boundary, REAL *out, const REAL *grad, REAL *grad_units, REAL *grad_boundary,
+    int64_t first, int64_t last
+) {
+    int64_t columns[LANES];
     Block block;
-    if (block_open(&block, of, LANES, of->steps, longest_lag(of))) return 1;
+    if (block_open(&block, of, LANES, 0)) return 1;
     for (int64_t b = first; b < last; b++)
         for (int64_t column = 0; column < of->columns; column += LANES) {
-            block_take(&block, b, column, 0);
-            block_load(&block, column);
-            for (int64_t order = of->orders; order > 0; order--) {
-                pull_bound(&block, order, boundary, grad[b * of->orders + order - 1], grad_boundary);
-                memset(block.room, 0, block.pad * LANES * sizeof(REAL)); /* nothing comes after the last position */
-                block_pull_windows(&block, order, block.room);
+            for (int l = 0; l < LANES; l++) columns[l] = column + l;
+            block_take(&block, b, column);
+            block_load(&block, columns, of->orders);
+            for (int64_t order = 1; order <= of->orders; order++) {
+                block_fill_windows(&block, order);
+                if (out) out[b * of->orders + order - 1] += bound_order(&block, order, boundary, NULL, NULL);
             }
-            block_give(&block, grad_units);
+            for (int64_t order = of->orders; grad && order > 0; order--) {
+                bound_order(&block, order, boundary, grad + b * of->orders + order - 1, grad_boundary);
+                block_pull_windows(&block, order);
+            }
+            if (grad) block_give(&block, grad_units);
         }
     block_close(&block);
     return 0;
+}
+
+int bound(void *const *with, int64_t first, int64_t last) {
+    return run_bound(with[0], with[1], with[2], NULL, NULL, NULL, first, last);
+}
+
+/* From the gradient of the bound, (B, N), adds to those of units (T, B, L) and boundary (T, B). */
+int bound_backward(void *const *with, int64_t first, int64_t last) {
+    return run_bound(with[0], with[1], NULL, with[2], with[3], with[4], first, last);
 }

@@ -11,7 +11,7 @@
 #endif
 
 /* A function that works off the sentences or rows first..last - 1; `with` points to what it reads and writes. It returns
-   1 where memory is short. See parts.c for how it is called. */
+   1 where memory is short. See threads.c for how it is called. */
 typedef int Part(void *const *with, int64_t first, int64_t last);
 
 /* Loops of this fixed length are what the compiler turns into vector instructions. */
@@ -21,6 +21,9 @@ typedef int Part(void *const *with, int64_t first, int64_t last);
 typedef REAL Vector __attribute__((vector_size(32), aligned(sizeof(REAL)), may_alias));
 #define WIDTH (int)(sizeof(Vector) / sizeof(REAL))
 #define VECTORS (LANES / WIDTH)
+
+/* A function that is compiled anew for the constants it is called with. */
+#define INLINED static inline __attribute__((always_inline))
 
 /* A sum in pairs, so that it can be vectorised without reordering what the compiler may not. */
 static inline REAL lane_sum(const REAL *restrict x) {

@@ -39,7 +39,7 @@ static __attribute__((noinline)) float row_peak(const float *restrict x, int64_t
     return peak;
 }
 
-static inline void row_exponentials(
+INLINED void row_exponentials(
     const float *restrict x, const float *restrict chosen, float *restrict out, int64_t size, float peak,
     float *restrict total, float *restrict picked
 ) {
@@ -62,19 +62,6 @@ static inline void row_exponentials(
     for (int l = 0; l < WIDE; l++) *total += all[l], *picked += some[l];
 }
 
-static __attribute__((noinline)) void row_of_all(
-    const float *restrict x, float *restrict out, int64_t size, float peak, float *restrict total, float *restrict picked
-) {
-    row_exponentials(x, NULL, out, size, peak, total, picked);
-}
-
-static __attribute__((noinline)) void row_of_chosen(
-    const float *restrict x, const float *restrict chosen, float *restrict out, int64_t size, float peak,
-    float *restrict total, float *restrict picked
-) {
-    row_exponentials(x, chosen, out, size, peak, total, picked);
-}
-
 /* exp(x - its row's maximum), one over its sum, and the softmax's sum over the chosen columns, if some are. */
 int exponentials(void *const *with, int64_t first, int64_t last) {
     const int64_t size = ((const Rows *)with[0])->size;
@@ -83,34 +70,26 @@ int exponentials(void *const *with, int64_t first, int64_t last) {
     for (int64_t r = first; r < last; r++) {
         const float *row = x + r * size;
         float total, some, peak = row_peak(row, size);
-        if (chosen) row_of_chosen(row, chosen, out + r * size, size, peak, &total, &some);
-        else row_of_all(row, out + r * size, size, peak, &total, &some);
+        if (chosen) row_exponentials(row, chosen, out + r * size, size, peak, &total, &some);
+        else row_exponentials(row, NULL, out + r * size, size, peak, &total, &some);
         inverse[r] = 1 / total;
         if (chosen) picked[r] = some * inverse[r];
     }
     return 0;
 }
 
-static __attribute__((noinline)) void scale_all(float *restrict x, float factor, int64_t size) {
-    for (int64_t i = 0; i < size; i++) x[i] *= factor;
-}
-
-static __attribute__((noinline)) void scale_chosen(
-    float *restrict x, const uint8_t *restrict chosen, float factor, float factor_chosen, int64_t size
-) {
-    for (int64_t i = 0; i < size; i++) x[i] *= chosen[i] ? factor_chosen : factor;
-}
-
 /* x[r, v] *= inverse[r] * (scale[r] + more[r] where v is chosen); chosen and more may be missing. */
 int scale_rows(void *const *with, int64_t first, int64_t last) {
     const int64_t size = ((const Rows *)with[0])->size;
-    float *x = with[1];
     const float *inverse = with[2], *scale = with[3], *more = with[5];
-    const uint8_t *chosen = with[4];
+    const uint8_t *restrict chosen = with[4];
     for (int64_t r = first; r < last; r++) {
-        float factor = inverse[r] * scale[r];
-        if (chosen) scale_chosen(x + r * size, chosen, factor, inverse[r] * (scale[r] + more[r]), size);
-        else scale_all(x + r * size, factor, size);
+        float *restrict x = (float *)with[1] + r * size;
+        float factor = inverse[r] * scale[r], factor_chosen = chosen ? inverse[r] * (scale[r] + more[r]) : 0;
+        if (chosen)
+            for (int64_t i = 0; i < size; i++) x[i] *= chosen[i] ? factor_chosen : factor;
+        else
+            for (int64_t i = 0; i < size; i++) x[i] *= factor;
     }
     return 0;
 }
@@ -133,7 +112,7 @@ int frame_exponentials(void *const *with, int64_t first, int64_t last) {
             float *to = out + r * of->size, total, same, peak = row_peak(row, of->size);
             int counts = !counted || counted[r];
             if (counts && earlier) row_of_chosen(row, earlier, to, of->size, peak, &total, &same);
-            else row_of_all(row, to, of->size, peak, &total, &same);
+            else row_exponentials(row, NULL, to, of->size, peak, &total, &same);
             inverse[r] = 1 / total;
             repeated[r] = 0;
             if (counts && earlier) {

@@ -57,7 +57,7 @@ void sum_levels(const Sums *of) {
     }
 }
 
-/* The cotangent of the mass from that of the highest level. `room` is as large as all levels but the highest. */
+/* The gradient of the mass from that of the highest level. `room` is as large as all levels but the highest. */
 void sum_levels_backward(const Sums *of, const REAL *grad, REAL *grad_mass, REAL *room) {
     for (int64_t level = of->levels - 1; level >= 0; level--) {
         const REAL *below = of->mass;

@@ -1,6 +1,6 @@
 /* Patterns of a batch, and a block of LANES columns of one sentence with the windows of all their n-grams.
 
-   Arrays of a block are (rows, LANES), one row per position. They look back or ahead by a lag that differs from lane to
+   Arrays of a block are (T, LANES), one row per position. They look back or ahead by a lag that differs from lane to
    lane, so they have rows of padding for the positions before their first, or after their last. */
 #ifndef BLEUGRAD_WINDOWS_H
 #define BLEUGRAD_WINDOWS_H
@@ -22,39 +22,41 @@ typedef struct {
     int32_t of[LANES];
 } Lag;
 
-/* Vector v of row `row` of (rows, stride), each lane its lag times the stride further on. */
-static inline __attribute__((always_inline)) Vector look(
-    const REAL *row, const Lag *restrict lag, int same, int64_t stride, int v
-) {
+/* Vector v of a row of (rows, stride), each lane its lag times the stride further on. */
+INLINED Vector look(const REAL *row, const Lag *restrict lag, int same, int64_t stride, int v) {
     Vector found;
     if (same) return ((const Vector *)(row + stride * lag->of[0]))[v];
     for (int l = 0; l < WIDTH; l++) found[l] = row[stride * lag->of[v * WIDTH + l] + v * WIDTH + l];
     return found;
 }
 
-/* Some positions, `rows` from `begin` on, of some columns from `left` on; windows are those of LANES columns of them. */
+/* Adjacent columns of a sentence, from `left` on, and the windows of the patterns that begin at LANES of them. */
 typedef struct {
     const Patterns *patterns;
-    int64_t sentence, left, first, begin, rows;
-    int64_t pad, width, most;       /* no lag is longer than pad; columns with N - 1 more; rows <= most */
+    int64_t sentence, left, width;  /* width: the columns, with N - 1 more */
+    int64_t pad, most;              /* no lag of these lanes is longer than pad, no lag of the batch longer than most */
+    int64_t columns[LANES];
+    int adjacent;                   /* the lanes are adjacent columns */
     REAL *memory;
-    REAL *units, *grad_units;       /* (pad + rows, width) from `begin` on, padded before */
-    REAL *windows;                  /* (N, 2 pad + most, LANES), padded before */
-    REAL *grad_windows, *product;   /* (rows, LANES), (rows + pad, LANES) padded after */
-    REAL *room;                     /* (3 rows + pad, LANES), for whatever is made of the windows */
+    REAL *units, *grad_units;       /* (T, width) */
+    REAL *picked;                   /* (N, T, LANES): the units of lanes that are not adjacent */
+    REAL *windows;                  /* (N, most + T, LANES), padded before */
+    REAL *grad_windows;             /* (T, LANES), padded before */
+    REAL *room;                     /* (rows, LANES), for whatever is made of the windows */
     Lag *unit_lags, *lags;          /* (N,): tokens of the last unit of each n-gram, and of all its units */
 } Block;
 
-int block_open(Block *block, const Patterns *patterns, int64_t columns, int64_t most, int64_t pad);
-void block_close(Block *block);
-void block_take(Block *block, int64_t sentence, int64_t left, int64_t begin);
-void block_load(Block *block, int64_t first);
-void block_pull_windows(Block *block, int64_t order, REAL *later);
-void block_give(const Block *block, REAL *grad_units);
 int64_t longest_lag(const Patterns *of);
+int block_open(Block *block, const Patterns *patterns, int64_t columns, int64_t rows);
+void block_close(Block *block);
+void block_take(Block *block, int64_t sentence, int64_t left);
+void block_load(Block *block, const int64_t *columns, int64_t orders);
+void block_fill_windows(Block *block, int64_t order);
+void block_pull_windows(Block *block, int64_t order);
+void block_give(const Block *block, REAL *grad_units);
 
 static inline REAL *block_windows(const Block *block, int64_t order) {
-    return block->windows + ((order - 1) * (2 * block->pad + block->most) + 2 * block->pad) * LANES;
+    return block->windows + ((order - 1) * (block->most + block->patterns->steps) + block->most) * LANES;
 }
 
 /* Tokens of unit `column` of a sentence; at most T + 1, which is as good as any longer one. */
@@ -70,15 +72,6 @@ static inline int64_t pattern_index(const Patterns *of, int64_t sentence, int64_
 static inline int pattern_overlaps(const Patterns *of, int64_t sentence, int64_t order, int64_t column, int64_t shift) {
     int64_t all = of->batch * of->orders * of->columns;
     return of->overlaps[(shift - 1) * all + pattern_index(of, sentence, order, column)];
-}
-
-/* Whether a pattern that counts needs several states: it counts several times, or overlaps itself. */
-static inline int pattern_is_special(const Patterns *of, int64_t sentence, int64_t order, int64_t column) {
-    int64_t clip = of->clips[pattern_index(of, sentence, order, column)];
-    int special = clip > 1;
-    for (int64_t shift = 1; clip == 1 && shift < order; shift++)
-        special |= pattern_overlaps(of, sentence, order, column, shift);
-    return special;
 }
 
 #endif
