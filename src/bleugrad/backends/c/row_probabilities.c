@@ -111,7 +111,7 @@ int frame_exponentials(void *const *with, int64_t first, int64_t last) {
             const float *row = x + r * of->size, *earlier = before < 0 ? NULL : out + before * of->size;
             float *to = out + r * of->size, total, same, peak = row_peak(row, of->size);
             int counts = !counted || counted[r];
-            if (counts && earlier) row_of_chosen(row, earlier, to, of->size, peak, &total, &same);
+            if (counts && earlier) row_exponentials(row, earlier, to, of->size, peak, &total, &same);
             else row_exponentials(row, NULL, to, of->size, peak, &total, &same);
             inverse[r] = 1 / total;
             repeated[r] = 0;
@@ -163,7 +163,7 @@ int frame_gradient(void *const *with, int64_t first, int64_t last) {
             float *row = x + r * of->size, blank = row[of->blank], factor = scale[r];
             int64_t next = r + 1;
             if (counted && !counted[r]) {
-                scale_all(row, inverse[r] * factor, of->size);
+                for (int64_t i = 0; i < of->size; i++) row[i] *= inverse[r] * factor;
                 continue;
             }
             while (next < end && counted && !counted[next]) next++;
