@@ -27,6 +27,7 @@ SWITCH = "BLEUGRAD_KERNELS"
 
 FLAGS = (
     "-std=c11",
+    "-Werror=implicit-function-declaration",
     "-O3",
     "-march=native",
     "-ffp-contract=fast",
