@@ -192,7 +192,7 @@ def test_words_of_rows_in_either_layout(rng):
 
 @pytest.mark.parametrize("words", [False, True], ids=["tokens", "words"])
 @pytest.mark.parametrize("eos", [False, True], ids=["fixed", "eos"])
-def test_tiles_chunks_and_packs_are_those_of_torch(rng, monkeypatch, words, eos):
+def test_chunks_and_packs_are_those_of_torch(rng, monkeypatch, words, eos):
     """Several chunks of columns; patterns with one, a few and many states."""
     vocabulary, steps = 60, 150
     ids = np.concatenate([rng.integers(2, vocabulary, 500), np.full(30, 1)])
