@@ -67,9 +67,9 @@ static REAL dot(const REAL *restrict x, const REAL *restrict y, int64_t size) {
     return lane_sum(sums);
 }
 
+/* From a row of zeros. */
 static void walk_start(const Walk *own, REAL *before) {
     const Patterns *of = &own->paths->patterns;
-    memset(before, 0, own->paths->width * sizeof(REAL));
     before[0] = 1;
     before += of->steps + 1;
     for (int64_t order = 1; order <= of->orders; before += order++ * own->padded)
@@ -94,6 +94,7 @@ static REAL emit_order(const Walk *own, int64_t order, const REAL *restrict befo
 
 static void walk_emit(const Walk *own, const REAL *before, REAL *after, REAL *made, REAL *matches) {
     const Patterns *of = &own->paths->patterns;
+    const REAL *end = after + own->paths->width; /* other sentences may have more automata */
     after[0] = 0;
     memcpy(after + 1, before, of->steps * sizeof(REAL));
     before += of->steps + 1, after += of->steps + 1;
@@ -106,6 +107,7 @@ static void walk_emit(const Walk *own, const REAL *before, REAL *after, REAL *ma
         matches[own->orders[i] - 1] += automaton_emit(one, own->tokens, NULL, before, after);
         before += one->levels * one->size, after += one->levels * one->size;
     }
+    memset(after, 0, (end - after) * sizeof(REAL));
 }
 
 /* to = factor * q, and grad += factor * from; `to` may be `factor`. */
@@ -138,6 +140,7 @@ static void pull_order(
 static void walk_pull(const Walk *own, const REAL *before, const REAL *of, REAL *back, const REAL *given, REAL *room) {
     const Patterns *patterns = &own->paths->patterns;
     int64_t steps = patterns->steps;
+    const REAL *end = back + own->paths->width;
     memcpy(back, of + 1, steps * sizeof(REAL));
     back[steps] = 0;
     before += steps + 1, of += steps + 1, back += steps + 1;
@@ -152,6 +155,7 @@ static void walk_pull(const Walk *own, const REAL *before, const REAL *of, REAL 
         automaton_pull(one, own->tokens, NULL, before, back, given[own->orders[i] - 1], own->grad_tokens, NULL);
         before += size, of += size, back += size;
     }
+    memset(back, 0, (end - back) * sizeof(REAL));
 }
 
 /* Fills the rows before and after the vertices of a block, and adds to the matches (B, N). */
@@ -165,6 +169,7 @@ int path_matches(void *const *with, int64_t first, int64_t last) {
         Walk own;
         failed = walk_open(&own, paths, with[1], b);
         for (int64_t u = paths->first; !failed && u < paths->last; u++) {
+            if (!paths->first) memset(before + u * width, 0, width * sizeof(REAL));
             if (!u) walk_start(&own, before);
             for (int64_t w = paths->first; w < u; w++)
                 add_row(before + u * width, after + w * width, transitions[w * steps + u], width);

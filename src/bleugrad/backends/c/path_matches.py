@@ -10,7 +10,7 @@ from bleugrad.backends.c.patterns import CHUNK, Patterns
 from bleugrad.backends.operation import Outputs
 from bleugrad.backends.torch.path_matches import at_last, lengths_gradient
 
-BLOCK = 24
+BLOCK = 48
 """Vertices of a block."""
 
 LANES = 16
@@ -29,8 +29,8 @@ def forward(
         return None
     steps, batch, _ = token_probs.shape
     problem, transitions = _problem(token_probs, clips, overlaps), transitions.contiguous()
-    before = token_probs.new_zeros(batch, steps, problem.width)
-    after, matches = torch.zeros_like(before), token_probs.new_zeros(clips.shape[:2])
+    before = token_probs.new_empty(batch, steps, problem.width)
+    after, matches = torch.empty_like(before), token_probs.new_zeros(clips.shape[:2])
     for problem.first in range(0, steps, BLOCK):
         problem.last = min(problem.first + BLOCK, steps)
         block = slice(problem.first, problem.last)
