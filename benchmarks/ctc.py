@@ -75,7 +75,9 @@ def graph_candidates(batch: int, steps: int, vocabulary: int) -> dict[str, Calla
     return {name: candidate(method) for name, method in losses.items()}
 
 
-def measure(candidates: Callable[..., dict[str, Callable[[], None]]], shapes: list[tuple[int, ...]], rounds: int) -> list:
+def measure(
+    candidates: Callable[..., dict[str, Callable[[], None]]], shapes: list[tuple[int, ...]], rounds: int
+) -> list:
     """Print times and ratios to the first candidate, one line each."""
     results = []
     for shape in shapes:
