@@ -82,6 +82,9 @@ def test_translations_are_the_argmax_and_one_at_a_time_they_are_the_same(seed, k
         (own,) = model.translate(*alone(*source, index), many[:1], forbid_unk)
         assert own.tokens == hypothesis.tokens
         assert own.log_prob == pytest.approx(hypothesis.log_prob, abs=1e-12)
+    often = model.translate(source[0].repeat(8, 1), source[1].repeat(8), many.repeat(8), forbid_unk)
+    assert [one.tokens for one in often] == 8 * [one.tokens for one in found]
+    assert [one.log_prob for one in often] == pytest.approx(8 * [one.log_prob for one in found], abs=1e-12)
     cut = model.translate(*source, torch.tensor([1, 2, 0]), forbid_unk)
     assert [one.tokens for one in cut] == [one.tokens[:most] for one, most in zip(found, (1, 2, 0), strict=True)]
 
