@@ -6,21 +6,23 @@
 DIR is a clone of a repository that ``--help`` names, or holds the one file of it that is read and run. Folders that are
 not given are left out.
 
-Cost is the time of forward and backward pass from logits, as a multiple of ``bleugrad.ExpectedBLEULoss``: one thread,
-one process, the losses taking turns, best of several rounds. Errors are measured in float64 on short sentences, where
-all token sequences can be enumerated: the largest error of the expected matches E[O_n], and the mean error of E[BLEU]
-when the matches are put into BLEU (orders 1 to 4, smoothing 1).
+Cost is the processor time of forward and backward pass from logits, as a multiple of ``bleugrad.ExpectedBLEULoss``: one
+thread, one process, the losses taking turns, best of several rounds. Errors are measured in float64 on short sentences,
+where all token sequences can be enumerated: the largest error of the expected matches E[O_n], and the mean error of
+E[BLEU] when the matches are put into BLEU (orders 1 to 4, smoothing 1).
 """
 
 import argparse
 import json
+import os
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
 import torch
-from peers_adapters import ORDERS, PEERS, Loss, load, version
+from peers_adapters import ORDERS, PEERS, Loss, describe, load
 from timing import best_times, machine
 from torch import Tensor
 
@@ -85,7 +87,7 @@ def measure_errors(losses: dict[str, Loss], cases: int, seed: int) -> dict[str, 
 
 
 def measure_times(losses: dict[str, Loss], shape: list[int], rounds: int, seed: int) -> dict[str, float]:
-    """Milliseconds of forward and backward pass."""
+    """Milliseconds of processor time of forward and backward pass."""
     batch, steps, vocabulary = shape
     generator = torch.Generator().manual_seed(seed)
     logits = torch.randn(shape, generator=generator).requires_grad_()
@@ -96,7 +98,10 @@ def measure_times(losses: dict[str, Loss], shape: list[int], rounds: int, seed: 
         loss.step(logits, labels).backward()
 
     calls = {name: partial(run, loss) for name, loss in losses.items()}
-    return {name: 1e3 * seconds for name, seconds in best_times(calls, rounds, steady=True).items()}
+    times = best_times(calls, rounds, steady=True, clock=time.process_time)
+    found = {name: 1e3 * seconds for name, seconds in times.items()}
+    print(shape, ", ".join(f"{name} {value:.1f} ms" for name, value in found.items()), flush=True)
+    return found
 
 
 def summary(result: dict) -> str:
@@ -108,17 +113,12 @@ def summary(result: dict) -> str:
     lines = [head, ["---"] * len(head)]
     for name in result["times"][0]["milliseconds"]:
         cells = [f"{row['milliseconds'][name] / row['milliseconds'][base]:.2f}" for row in result["times"]]
-        found = result["errors"].get(name)
-        if found is None:
-            cells += ["no estimate"] * (2 * len(KINDS))
-        else:
-            cells += [f"{largest(found[kind]):.2g}" for kind in KINDS]
-            cells += [f"{100 * found[kind]['mean_absolute'][-1]:.2f}" for kind in KINDS]
-        lines.append([name, *cells])
+        lines.append([name, *cells, *error_cells(result, name)])
     milliseconds = ", ".join(f"{row['milliseconds'][base]:.0f} ms" for row in result["times"])
     conditions = (
-        f"Times are those of forward and backward pass for B, T, V, as a multiple of the first row ({milliseconds}), "
-        f"best of {result['rounds']} rounds, float32, one thread of {result['machine']['processor']}, "
+        "Times are processor times of forward and backward pass for B, T, V, as a multiple of the first row "
+        f"({milliseconds}), best of {result['rounds']} rounds, float32, one thread of "
+        f"{result['machine']['processor']} at a load average of {result['load']:.0f}, "
         f"torch {result['machine']['torch']}. Errors are those of {len(BONUSES) * result['cases']} random cases of "
         f"each kind with T = {STEPS} and V = {VOCABULARY}, seed {result['seed']}, where enumeration gives the truth: "
         "the largest error of E[O_n] in matches, and the mean error of E[BLEU] when BLEU is made of these matches, on "
@@ -132,9 +132,20 @@ def summary(result: dict) -> str:
     return "\n\n".join(paragraphs) + "\n"
 
 
-def largest(found: dict[str, list[float]]) -> float:
-    """Largest error of the matches of any order."""
-    return max(abs(value) for side in ("lowest", "highest") for value in found[side][:-1])
+def error_cells(result: dict, name: str) -> list[str]:
+    """Errors of the matches of the orders that a loss counts, and of BLEU if it counts all."""
+    found, orders = result["errors"].get(name), result["peers"].get(name, {}).get("orders", ORDERS)
+    missing = ["no estimate"] * len(KINDS)
+    if found is None:
+        return 2 * missing
+    matches = [f"{largest(found[kind], orders):.2g}" for kind in KINDS]
+    bleu = [f"{100 * found[kind]['mean_absolute'][-1]:.2f}" for kind in KINDS]
+    return [*matches, *(bleu if list(orders) == list(ORDERS) else missing)]
+
+
+def largest(found: dict[str, list[float]], orders: Iterable[int]) -> float:
+    """Largest error of the matches of any of the orders."""
+    return max(abs(found[side][n - 1]) for side in ("lowest", "highest") for n in orders)
 
 
 def main() -> None:
@@ -158,8 +169,9 @@ def main() -> None:
     losses |= {PEERS[option].name: load(option, folder) for option, folder in folders.items()}
     result = {
         "machine": {**machine(), "threads": "1", "bleugrad": bleugrad.__version__},
-        "peers": {PEERS[option].name: version(option, folder) for option, folder in folders.items()},
+        "peers": {PEERS[option].name: describe(option, folder) for option, folder in folders.items()},
         "note": f" {arguments.note}".rstrip(),
+        "load": os.getloadavg()[1],  # of five minutes
         "rounds": arguments.rounds,
         "cases": arguments.cases,
         "seed": 0,
@@ -169,7 +181,7 @@ def main() -> None:
         ],
         "errors": measure_errors(losses, arguments.cases, seed=0),
     }
-    print(summary(result))
+    print("\n" + summary(result))
     if arguments.output is not None:
         arguments.output.mkdir(parents=True, exist_ok=True)
         (arguments.output / "results.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")

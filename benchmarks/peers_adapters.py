@@ -92,7 +92,11 @@ def bon(module: Any) -> Loss:
 
 @dataclass(frozen=True)
 class Peer:
-    """``commit`` is the version that the adapter was written for; ``stand_ins`` are imports that it does not need."""
+    """A published loss.
+
+    ``commit`` is the version that the adapter was written for, ``stand_ins`` are imports that it does not need, and
+    ``orders`` those of the n-grams that the published loss counts.
+    """
 
     name: str
     repository: str
@@ -100,6 +104,7 @@ class Peer:
     file: str
     adapter: Callable[[Any], Loss]
     stand_ins: dict[str, dict[str, object]] = field(default_factory=dict)
+    orders: tuple[int, ...] = tuple(ORDERS)
 
 
 PEERS = {
@@ -134,6 +139,7 @@ PEERS = {
         "model.py",
         bon,
         {"ipdb": {}, "utils": {}, "nltk": {}, "nltk.translate": {}, "nltk.translate.gleu_score": {}},
+        orders=(2,),
     ),
 }
 
@@ -174,9 +180,9 @@ def load(option: str, folder: Path) -> Loss:
     return loss
 
 
-def version(option: str, folder: Path) -> dict[str, str]:
-    """Where a file comes from; the blob is what ``git hash-object`` prints."""
+def describe(option: str, folder: Path) -> dict[str, object]:
+    """Where a file comes from and what it counts; the blob is what ``git hash-object`` prints."""
     peer = PEERS[option]
     content = (folder / peer.file).read_bytes()
     blob = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
-    return {"repository": peer.repository, "file": peer.file, "blob": blob}
+    return {"repository": peer.repository, "file": peer.file, "blob": blob, "orders": peer.orders}

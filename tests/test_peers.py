@@ -120,6 +120,16 @@ def test_an_error_is_reported_with_its_size(peers, sign):
     assert row.split("|")[3:5] == [" 0.5 ", " 0.5 "]
 
 
+def test_a_loss_of_one_order_is_judged_by_that_order(peers):
+    """The error is at order 3, which BoN does not use."""
+    source = RIGHT["--bon"].replace("exact(rows, targets, order)", "exact(rows, targets, order) + (order == 3)")
+    printed, result = peers({"--bon": EXACT + source})
+    assert largest(result, "BoN, bigrams", "distinct") == pytest.approx([0, 0, 1, 0], abs=1e-9)
+    cells = next(line for line in printed.splitlines() if line.startswith("| BoN")).split("|")
+    assert max(map(float, cells[3:5])) < 1e-9
+    assert cells[5:7] == [" no estimate ", " no estimate "]
+
+
 def test_every_loss_is_timed_and_its_file_recorded(peers):
     printed, result = peers({option: EXACT + source for option, source in RIGHT.items()}, "--note", "They are ours.")
     times = result["times"][0]
