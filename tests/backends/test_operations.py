@@ -168,7 +168,6 @@ WHOLE = (ROWS, "frame_probabilities", "frame_matches", "path_matches", "sampled_
 @pytest.mark.skipif(library.library_for(torch.empty(1)) is None, reason="no kernels")
 @pytest.mark.parametrize("name", CALLS)
 def test_every_backend_has_the_values_and_gradients_of_torch(recorded, name):
-    """Where a word is too long to end at a position, its probability is 0 and its gradient is ignored."""
     call, wanted = CALLS[name]
     forwards, backwards = recorded(call)
     for found in wanted - {"segment_words"}:  # numbers words differently, which has a test of its own
