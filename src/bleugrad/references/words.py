@@ -33,7 +33,7 @@ def segment(references: References, word_start: Tensor) -> Words:
     """Words of token references; ``word_start`` (V,) bool says which tokens open one."""
     starts, spans, ids, continued, lengths = operations.segment_words(references.ids, references.lengths, word_start)
     most = ids.shape[2] if torch.compiler.is_compiling() or not lengths.numel() else max(1, int(lengths.max()))
-    columns = (values[..., :most].flatten(1) for values in (starts, spans, continued))
+    columns = (values[..., :most].flatten(1).contiguous() for values in (starts, spans, continued))  # once for all uses
     return Words(References(ids[..., :most], lengths), *columns)
 
 

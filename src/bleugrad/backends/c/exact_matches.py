@@ -40,9 +40,11 @@ def backward(kept: None, needs: Any, grads: Any, outputs: Outputs, inputs: Any) 
     sizes = (steps, batch, columns, orders, CHUNK, 2, 0)
     problem = make_problem(Patterns, sizes, unit_probs, clips, overlaps, spans, alive, opening)
     grad_units = unit_probs.new_zeros(unit_probs.shape)
-    grad_alive, grad_opening = unit_probs.new_zeros(2, chunks, steps, batch)
+    grad_alive, grad_opening = (unit_probs.new_zeros(chunks, steps, batch) for _ in range(2))
     for problem.begin in range(min(2, chunks)):  # adjacent chunks write to the same columns
         parts = batch * len(range(problem.begin, chunks, 2))
         found = (grad_units, grad_alive, grad_opening)
         library.run("matches_backward", problem, unit_probs.numel() * orders // 2, grads[0], *found, parts=parts)
+    if chunks == 1:
+        return grad_units, grad_alive[0], grad_opening[0]
     return grad_units, grad_alive.sum(0), grad_opening.sum(0)
