@@ -39,6 +39,18 @@ def sampled(**options):
     return plain(kind=bleugrad.UnbiasedBLEULoss, generator=0, **options)
 
 
+def framed(dtype=torch.float64, **options):
+    logits = torch.randn(3, STEPS, VOCABULARY, dtype=dtype, requires_grad=True)
+    output = bleugrad.CTC(logits, blank_id=EOS, lengths=torch.tensor([STEPS, 5, 2]))
+    return bleugrad.ExpectedBLEULoss(**options)(output, references=REFERENCES)
+
+
+def walked(dtype=torch.float64, **options):
+    logits, transitions = (torch.randn(3, STEPS, size, dtype=dtype, requires_grad=True) for size in (VOCABULARY, STEPS))
+    output = bleugrad.Graph(logits, transitions, lengths=torch.tensor([STEPS, 5, 1]))
+    return bleugrad.ExpectedBLEULoss(**options)(output, references=REFERENCES)
+
+
 ROWS, PROJECTED = "row_probabilities", "projected_probabilities"
 # Each call's operations are checked, those that an earlier one has not shown in the same form.
 CALLS = {
@@ -62,6 +74,11 @@ CALLS = {
     "projection": (lambda: projected(torch.float32, bias=False), {PROJECTED}),
     "projection, cross-entropy": (lambda: projected(cross_entropy_weight=1.0), {PROJECTED}),
     "projection, words": (lambda: projected(word_start=STARTS), {PROJECTED}),
+    "frames": (framed, {"frame_probabilities", "frame_matches"}),
+    "frames, single": (lambda: framed(torch.float32), {"frame_probabilities", "frame_matches"}),
+    "frames, half": (lambda: framed(torch.bfloat16), {"frame_probabilities"}),
+    "paths": (walked, {"path_matches"}),
+    "paths, lengths only": (lambda: walked(torch.float32, method="clipped_mean"), {"path_matches"}),
     "samples": (lambda: sampled(cross_entropy_weight=1.0), {"sampled_rows"}),
     "samples, words": (lambda: sampled(samples=2, word_start=STARTS, eos_id=EOS), {"sampled_rows"}),
 }
@@ -124,6 +141,8 @@ TOLERANCES = {torch.float64: {"rtol": 0, "atol": 1e-13}, torch.float32: {"rtol":
 UNSUPPORTED = {
     ("half", ROWS),
     ("half, cross-entropy", ROWS),
+    ("frames", "frame_probabilities"),
+    ("frames, half", "frame_probabilities"),
     ("bound, eos", "bound_matches"),
     ("words, bound, eos", "bound_matches"),
     ("exact, eos", "sum_distribution"),  # of several references
@@ -131,10 +150,24 @@ UNSUPPORTED = {
 """Calls for which the compiled backend leaves an operation to torch."""
 
 
+def comparable(name, gradient, of, inputs):
+    """A gradient as far as it matters.
+
+    Where a word is too long to end there, its probability is 0 and its gradient is not looked at. Columns of the same
+    token have the same probability, and only the sum of their gradients is determined.
+    """
+    if name in ("frame_matches", "path_matches") and of is inputs[0]:
+        ids = inputs[4]
+        return gradient.new_zeros(*gradient.shape[:2], VOCABULARY).scatter_add(2, ids.expand_as(gradient), gradient)
+    return gradient if name in WHOLE else gradient * (of != 0)
+
+
+WHOLE = (ROWS, "frame_probabilities", "frame_matches", "path_matches", "sampled_rows", "sum_distribution")
+
+
 @pytest.mark.skipif(library.library_for(torch.empty(1)) is None, reason="no kernels")
 @pytest.mark.parametrize("name", CALLS)
 def test_every_backend_has_the_values_and_gradients_of_torch(recorded, name):
-    """Where a word is too long to end there, its probability is 0 and its gradient is not looked at."""
     call, wanted = CALLS[name]
     forwards, backwards = recorded(call)
     for found in wanted - {"segment_words"}:  # numbers words differently, which has a test of its own
@@ -152,7 +185,7 @@ def test_every_backend_has_the_values_and_gradients_of_torch(recorded, name):
                 [
                     *outputs,
                     *(
-                        one if found in (ROWS, "sampled_rows", "sum_distribution") else one * (of != 0)
+                        comparable(found, one, of, inputs)
                         for one, of, need in zip(gradients, possible, needs, strict=True)
                         if need
                     ),
@@ -169,6 +202,7 @@ def test_the_backend_last_used_is_known(seed, monkeypatch, kernels):
         monkeypatch.setenv(SWITCH, "0")
     elif library.library_for(torch.empty(1)) is None:
         pytest.skip("no kernels")
+    framed(torch.float32), walked()
     logits = torch.randn(2, 4, VOCABULARY, requires_grad=True)
     for options in ({"word_start": STARTS, "eos_id": EOS}, {"method": "bound"}):
         bleugrad.expected_bleu(logits, [[0, 1], [2, 2]], **options)

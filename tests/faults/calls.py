@@ -46,6 +46,7 @@ class Calls:
             "explain": _explain,
             "word_start_mask": _word_starts,
         }
+        self.kinds |= {"CTC": _one_pass("blank_id"), "Graph": _one_pass("transitions")}
         self.kinds |= {kind.__name__: _loss(kind) for kind in LOSSES}
         self.kinds |= {f"{kind.__name__}.from_samples": _from_samples(kind) for kind in list(LOSSES)[1:3]}
         self.kinds |= {"load": self._load}
@@ -168,6 +169,33 @@ def _loss(kind):
     return make
 
 
+def _one_pass(own):
+    """The loss of a CTC output or a graph, which is made of the logits and its own argument."""
+    names = ("references", "mask", "max_order", "weights", "smoothing", "ignore_index", "level")
+
+    def call(logits, lengths, references, mask, **options):
+        given = options.pop(own)
+        if own == "blank_id":
+            output = bleugrad.CTC(logits, blank_id=given, lengths=lengths)
+        else:
+            output = bleugrad.Graph(logits, given, lengths=lengths)
+        return bleugrad.ExpectedBLEULoss(**options)(output, references=references, mask=mask)
+
+    def make(rng):
+        drawn = _draw(rng)
+        batch, steps, vocabulary = drawn["logits"].shape
+        lengths = torch.from_numpy(rng.integers(0, steps + 1, batch)) if rng.random() < 0.5 else None
+        drawn["references"] = _references(rng, batch, vocabulary - 1)
+        arguments = {"logits": drawn["logits"], "lengths": lengths} | {name: drawn[name] for name in names}
+        arguments["method"] = str(rng.choice(["exact", "clipped_mean"]))
+        if own == "blank_id":
+            return call, arguments | {"blank_id": vocabulary - 1}
+        transitions = torch.from_numpy(rng.normal(size=(batch, steps, steps))).to(drawn["logits"].dtype)
+        return call, arguments | {"transitions": transitions, "mask": None}
+
+    return make
+
+
 def _as_module(kind):
     def call(logits, labels, references, mask, **options):
         return kind(**options)(logits, labels, references=references, mask=mask)
@@ -259,7 +287,7 @@ def _one_nan(rng, value):
 def _accepted_nan(arguments):
     """Whether a call that gave a result should have refused NaN: one stands at a position that counts."""
     name = next((name for name in ("logits", "hidden") if torch.is_tensor(arguments.get(name))), None)
-    if name is None or arguments[name].dim() != 3:
+    if name is None or arguments[name].dim() != 3 or torch.is_tensor(arguments.get("lengths")):
         return None
     counted, labels = arguments.get("mask"), arguments.get("labels")
     if counted is None and labels is not None:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from bleugrad import ExpectedBLEULoss, Projection
+from bleugrad import CTC, ExpectedBLEULoss, Graph, Projection
 from tests.losses.cases import assert_all_close, draw_batch, gradients
 
 EOS, SLOW = 0, pytest.mark.slow
@@ -56,6 +56,22 @@ def test_the_graph_of_the_fused_loss_has_no_breaks(seed):
 
     compiled = torch.compile(call, fullgraph=True, backend="aot_eager")
     found, wanted = (gradients(function, hidden, weight, bias) for function in (compiled, call))
+    assert_all_close(found, wanted, 1e-12)
+
+
+@pytest.mark.parametrize("kind", ["frames", pytest.param("paths", marks=SLOW)])
+def test_the_graph_of_a_one_pass_model_has_no_breaks(seed, kind):
+    loss, lengths = ExpectedBLEULoss(), torch.tensor([5, 4])
+    logits, transitions = torch.randn(2, 5, 7, dtype=torch.float64), torch.randn(2, 5, 5, dtype=torch.float64)
+    labels = torch.tensor([[1, 2, 1], [3, 3, -100]])
+
+    def call(logits, transitions):
+        if kind == "frames":
+            return loss(CTC(logits, blank_id=0, lengths=lengths), labels) + 0 * transitions.sum()
+        return loss(Graph(logits, transitions, lengths=lengths), labels)
+
+    compiled = torch.compile(call, fullgraph=True, backend="aot_eager")
+    found, wanted = (gradients(function, logits, transitions) for function in (compiled, call))
     assert_all_close(found, wanted, 1e-12)
 
 

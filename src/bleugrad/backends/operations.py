@@ -152,6 +152,7 @@ path_matches = Operation(
     outputs=2,
     shapes=_walked,
     gradients=("token_probs", "transitions"),
+    backends=("c",),
 )
 """Expected clipped matches along a random path, (B, N), and the distribution of its length, (B, T + 1). Exact.
 

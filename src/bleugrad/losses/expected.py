@@ -33,8 +33,10 @@ class ExpectedScoreLoss(LossBase):
         """The loss.
 
         Args:
-            logits: (B, T, V), or an output object such as :class:`bleugrad.Projection`.
-            labels: (B, T), as for cross-entropy. May be left out where ``references`` are given.
+            logits: (B, T, V), or an output object: :class:`bleugrad.Projection`, :class:`bleugrad.CTC` or
+                :class:`bleugrad.Graph`.
+            labels: (B, T), as for cross-entropy; (B, R) for CTC and graphs. May be left out where ``references`` are
+                given.
             references: where they are not the labels: (B, R), (B, K, R) or nested lists; lengths need not be T.
             mask: (B, T) bool, positions that count, by default those with a label. Labels elsewhere do not count.
         """
@@ -55,7 +57,7 @@ class ExpectedBLEULoss(ExpectedScoreLoss):
     surrogate of :func:`bleugrad.expected_bleu`; see there for what is exact and what is not.
 
     Args:
-        method: "exact" or "bound".
+        method: "exact", "bound" (the paper's), or "clipped_mean" (min(E[count], c), a baseline of one-pass models).
         level: "corpus" pools the statistics of the batch before the score, "sentence" scores each sentence. The corpus
             level is one number, so ``reduction="none"`` is an error there.
         max_order: highest n-gram order N.

@@ -36,18 +36,17 @@ def frame_counts(token_probs: Tensor, blank: Tensor, ids: Tensor, max_order: int
     The recursion of :mod:`bleugrad.matches.frames` without the condition that the n-gram has not occurred before.
     """
     columns = torch.stack([shifted(token_probs, s) for s in range(max_order)])
-    differs = torch.stack([shifted(ids, s) != shifted(ids, s - 1) for s in range(1, max_order)] or [ids.new_zeros(0)])
+    tokens = torch.stack([shifted(ids, s) for s in range(max_order)])
+    differs, last = tokens[1:] != tokens[:-1], torch.zeros_like(ids, dtype=token_probs.dtype)
     symbol = blanks = token_probs.new_zeros(max_order - 1, *ids.shape)
-    last, counts = torch.zeros_like(ids, dtype=token_probs.dtype), []
+    counts = token_probs.new_zeros(max_order, *ids.shape)
     for t in range(token_probs.shape[0]):
-        ready = blanks + symbol * differs
-        new = columns[1:, t] * ready
-        counts.append(torch.cat([(columns[0, t] * (1 - last)).unsqueeze(0), new]))
-        last = columns[0, t]
+        new = columns[1:, t] * (blanks + symbol * differs)
+        counts = counts + torch.cat([(columns[0, t] * (1 - last)).unsqueeze(0), new])
         blanks = blank[t][:, None] * (symbol + blanks)
-        stays = columns[1:-1, t] * symbol[1:]
-        symbol = torch.cat([last.unsqueeze(0), new[:-1] + stays]) if max_order > 1 else symbol
-    return torch.stack(counts).sum(0).transpose(0, 1) if counts else token_probs.new_zeros(len(ids), max_order, 0)
+        last, stays = columns[0, t], columns[1:-1, t] * symbol[1:]
+        symbol = torch.cat([last.unsqueeze(0), new[:-1] + stays])[: max_order - 1]
+    return counts.transpose(0, 1)
 
 
 def path_counts(token_probs: Tensor, transitions: Tensor, max_order: int) -> Tensor:

@@ -28,18 +28,12 @@ def path_statistics(match_probs: Tensor, transitions: Tensor, targets: Targets, 
     patterns = targets.patterns
     assert patterns is not None
     clips, match_probs = patterns.clips, counted_first(match_probs, targets)
-    exact = method == "exact"
-    wanted = clips if exact else clips.new_zeros(clips.shape)
-    inputs = (
-        match_probs.transpose(0, 1).contiguous(),
-        transitions,
-        wanted,
-        patterns.overlaps,
-        targets.columns,
-        targets.limits,
-    )
-    matches, probs = operations.path_matches(*inputs)
-    if not exact:
+    tokens, overlaps, ids = match_probs.transpose(0, 1), patterns.overlaps, targets.columns
+    counted = clips
+    if method != "exact":  # the distribution of the length only
+        tokens, overlaps, ids, counted = (part[..., :0] for part in (tokens, overlaps, ids, clips))
+    matches, probs = operations.path_matches(tokens.contiguous(), transitions, counted, overlaps, ids, targets.limits)
+    if method != "exact":
         matches = clipped(path_counts(match_probs, transitions, clips.shape[1]), clips)
     lengths = Lengths(all_lengths(len(probs), probs.shape[1], probs.device), probs)
     return ExpectedStatistics(matches, lengths.mean_totals(clips.shape[1]), lengths, targets.units)

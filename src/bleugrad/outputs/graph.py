@@ -23,8 +23,9 @@ class Graph(Output):
 
     Args:
         logits: (B, T, V), any floating type.
-        transitions: (B, T, T), logits or log-probabilities (whose softmax they are themselves). Entries with u <= w,
-            and those past the length, are ignored. -inf forbids a transition, but not all of a vertex.
+        transitions: (B, T, T), logits or log-probabilities (whose softmax gives them back), computed in the type of the
+            logits. Entries with u <= w, and those past the length, are ignored. -inf forbids a transition, but not
+            all transitions from a vertex.
         lengths: (B,), vertices that count; all by default.
         sharpness: scores token distributions proportional to p ^ sharpness; transitions stay as they are.
 
@@ -77,9 +78,10 @@ class Graph(Output):
         if label_log_probs:
             raise TypeError("cross_entropy_weight is above 0, but Graph has no cross-entropy of labels; expected 0")
         logits = self.logits if self.sharpness == 1 else self.logits * self.sharpness
-        match_probs = operations.row_probabilities(logits, targets.columns, None, None)[0]
+        ids = torch.nn.functional.pad(targets.columns, (0, 1))  # one more, which shows NaN if there are no references
+        match_probs = operations.row_probabilities(logits, ids, None, None)[0]
         check_rows(match_probs, targets.mask, self.name)
-        return path_statistics(match_probs, self._transition_probs(targets), targets, method)
+        return path_statistics(match_probs[..., :-1], self._transition_probs(targets), targets, method)
 
     def _transition_probs(self, targets: Targets) -> Tensor:
         """Probabilities (B, T, T) of the transitions, 0 on and below the diagonal and past the last vertex."""
@@ -89,7 +91,7 @@ class Graph(Output):
         if checked and mask is not None and not bool((mask == (vertex < limits[:, None])).all()):
             raise ValueError("mask leaves out vertices before others that count; expected True first, as lengths do")
         possible = (vertex > vertex[:, None]) & (vertex < limits[:, None, None])
-        scores = self.transitions.to(compute_dtype(self.transitions)).masked_fill(~possible, -torch.inf)
+        scores = self.transitions.to(compute_dtype(self.logits)).masked_fill(~possible, -torch.inf)
         leaving = vertex < limits[:, None] - 1
         probs = scores.masked_fill(~leaving[..., None], 0).softmax(-1).masked_fill(~possible, 0)
         if checked and (bad := probs.isnan().any(-1)).any():

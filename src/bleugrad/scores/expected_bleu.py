@@ -34,7 +34,7 @@ def expected_bleu(
 
     * ``matches`` E[O_n]: **exact** with ``method="exact"``. With ``"bound"`` they are the paper's LB_n, a lower bound
       where tokens are counted, the reference's n-grams are distinct and none overlaps itself, and neither bound nor
-      exact elsewhere.
+      exact elsewhere. With ``"clipped_mean"`` they are min(E[count], c), an **upper bound**.
     * ``totals``, lengths and ``brevity_penalty``: **exact** expectations, constants unless ``eos_id`` or
       ``word_start`` is given.
     * ``value``: a **surrogate** of E[BLEU]; with the exact method and a fixed length also an upper bound of it,
@@ -44,11 +44,11 @@ def expected_bleu(
       several references and ``smoothing`` is 0: no certificate is known there.
 
     Args:
-        logits: (B, T, V), any floating type; computed in float32, or float64 for float64 logits. Or an output object,
-            such as :class:`bleugrad.Projection`.
+        logits: (B, T, V), any floating type; computed in float32, or float64 for float64 logits. Or an output object:
+            :class:`bleugrad.Projection`, :class:`bleugrad.CTC` or :class:`bleugrad.Graph`, which say what differs.
         references: (B, R) or (B, K, R) ids padded with ``ignore_index``, or nested lists of ids with any number of
             references per sentence. T and R may differ.
-        method: "exact" or "bound".
+        method: "exact", "bound" (the paper's), or "clipped_mean" (min(E[count], c), a baseline of one-pass models).
         mask: (B, T) bool, True where a position counts; the counted positions close up.
         eos_id: makes the length random: the hypothesis is the tokens before the first EOS, or all of them if there is
             none. References are cut before their first EOS. The brevity penalty at corpus level is E[BP] of the summed

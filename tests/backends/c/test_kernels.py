@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import bleugrad
-from bleugrad.backends.c import library, sum_distribution, word_counts
+from bleugrad.backends.c import library, path_matches, sum_distribution, word_counts
 from bleugrad.backends.c.build import SWITCH
 from bleugrad.backends.c.row_probabilities import _Rows
 from bleugrad.backends.operations import sum_distribution as summed
@@ -208,6 +208,37 @@ def test_tiles_chunks_and_packs_are_those_of_torch(rng, monkeypatch, words, eos)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
     threaded = value_and_gradient(logits, references, **options)
     assert_equal(threaded, found, 0)
+
+
+def one_pass_gradients(make, labels, *tensors):
+    leaves = [tensor.clone().requires_grad_() for tensor in tensors]
+    loss = bleugrad.ExpectedBLEULoss(level="sentence", reduction="sum", max_order=5)(make(*leaves), labels)
+    loss.backward()
+    return loss.detach(), *(leaf.grad for leaf in leaves)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+@pytest.mark.parametrize("kind", ["frames", "paths"])
+def test_one_pass_models_are_those_of_torch(rng, monkeypatch, kind, dtype):
+    """More columns than lanes, several blocks of vertices, high counts, holes and sentences of all lengths."""
+    steps, vocabulary = 61, 12
+    labels = torch.from_numpy(rng.integers(1, vocabulary, size=(4, 37)))
+    labels[1, 9:], labels[2, ::2], labels[3] = -100, 1, 1
+    logits, transitions = (
+        torch.from_numpy(rng.normal(size=(4, steps, size))).to(dtype) for size in (vocabulary, steps)
+    )
+    lengths = torch.tensor([steps, 20, 50, 1])
+    makers = {
+        "frames": (lambda x: bleugrad.CTC(x, blank_id=0, lengths=lengths), logits),
+        "paths": (lambda x, y: bleugrad.Graph(x, y, lengths=lengths), logits, transitions),
+    }
+    make, *tensors = makers[kind]
+    monkeypatch.setattr(path_matches, "BLOCK", 16)
+    found, wanted, used = both(monkeypatch, lambda: one_pass_gradients(make, labels, *tensors))
+    assert {f"{kind[:-1]}_matches", f"{kind[:-1]}_matches_backward"} <= used
+    assert_equal(found, wanted, 1e-13 if dtype == torch.float64 else 1e-6)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
+    assert_equal(one_pass_gradients(make, labels, *tensors), found, 0)
 
 
 @pytest.mark.parametrize("size", [0, 1, 5, 40, 10**9])

@@ -1,4 +1,4 @@
-"""Match probabilities of CTC frames in float32: as for rows, with the products of neighbouring frames in the same pass."""
+"""Match probabilities of CTC frames in float32: as for rows, with products of neighbouring frames in the same pass."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ class _Frames(Problem):
 
 
 def forward(keep: bool, logits: Tensor, ids: Tensor, counted: Tensor | None, blank: int) -> tuple[Outputs, Any] | None:
-    """See :data:`bleugrad.backends.operations.frame_probabilities`. Keeps exponentials and the inverse of their sums."""
+    """See :data:`bleugrad.backends.operations.frame_probabilities`. Keeps exponentials and inverse sums."""
     library = library_for(logits) if keep and logits.dtype == torch.float32 else None
     if library is None:
         return None

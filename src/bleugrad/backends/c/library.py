@@ -24,6 +24,8 @@ PARTED = (
     "frame_gradient",
     "frame_matches",
     "frame_matches_backward",
+    "path_matches",
+    "path_matches_backward",
     "word_counts",
     "word_counts_backward",
     "word_products",

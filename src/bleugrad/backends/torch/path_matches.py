@@ -36,17 +36,27 @@ def forward(
             after[:, u, first : first + flat.shape[1]] = state.flatten(1)
             matches[:, group.order] += (new * group.weights).sum((1, 2))
             first += flat.shape[1]
-    lengths = _at_last(after, limits)[:, : steps + 1].clone()
-    lengths[:, 0] += limits == 0
-    return (matches, lengths), (groups, gathered, before, after) if keep else None
+    return (matches, at_last(after, limits)), (groups, gathered, before, after) if keep else None
 
 
-def _at_last(after: Tensor, limits: Tensor) -> Tensor:
-    """What the last vertex of each sentence holds, 0 where it has none."""
-    if after.shape[1] == 0:
-        return after.new_zeros(after.shape[0], after.shape[2])
-    last = after.gather(1, (limits - 1).clamp(min=0)[:, None, None].expand(-1, 1, after.shape[2])).squeeze(1)
-    return last * (limits > 0)[:, None]
+def at_last(after: Tensor, limits: Tensor) -> Tensor:
+    """The distribution of the length (B, T + 1) from what each vertex holds, (B, T, T + 1 and more)."""
+    batch, steps, _ = after.shape
+    found = after.new_zeros(batch, steps + 1)
+    if steps:
+        found = after[torch.arange(batch, device=after.device), limits - 1, : steps + 1]
+    empty = (torch.arange(steps + 1, device=after.device) == 0).to(after.dtype)
+    return torch.where(limits[:, None] > 0, found, empty)
+
+
+def lengths_gradient(after: Tensor, limits: Tensor, grad: Tensor | None) -> Tensor:
+    """Adjoint of :func:`at_last`: 0 but for the lengths at the last vertex."""
+    found = torch.zeros_like(after)
+    steps = after.shape[1]
+    if grad is not None:
+        ends = torch.arange(steps, device=limits.device) == limits[:, None] - 1
+        found[..., : steps + 1] = ends[..., None] * grad[:, None]
+    return found
 
 
 def backward(kept: Any, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -> tuple[Tensor, Tensor]:
@@ -54,10 +64,8 @@ def backward(kept: Any, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -
     token_probs, transitions, *_, limits = inputs
     groups, gathered, before, after = forward(True, *inputs)[1] if kept is None else kept
     steps = token_probs.shape[0]
-    of_tokens, of_before, of_after = torch.zeros_like(token_probs), torch.zeros_like(before), torch.zeros_like(after)
-    if grads[1] is not None and steps:
-        ends = torch.arange(steps, device=limits.device) == limits[:, None] - 1
-        of_after[:, :, : steps + 1] = ends[:, :, None] * grads[1][:, None]
+    of_tokens, of_before = torch.zeros_like(token_probs), torch.zeros_like(before)
+    of_after = lengths_gradient(after, limits, grads[1])
     of_matches = torch.zeros_like(outputs[0]) if grads[0] is None else grads[0]
     for u in range(steps - 1, -1, -1):
         of_before[:, u, :steps] = of_after[:, u, 1 : steps + 1]

@@ -1,0 +1,210 @@
+/* Expected matches along the paths of a graph, and the distribution of path lengths, over a block of vertices.
+
+   What a vertex holds, before or after its token, is a row of `width` numbers: the distribution of the length so far,
+   T + 1; for each order n, the (n, padded) numbers A, x_1.., x_{n-1} of n-grams that count once and do not overlap
+   themselves, by columns; and the states of the automata of all others, one after the other. Rows before a vertex are
+   sums of rows after earlier ones; the caller adds those of earlier blocks.
+
+   A part of the work is a sentence. */
+#include "automaton.h"
+
+typedef struct {
+    Patterns patterns;
+    int64_t width, first, last; /* vertices first..last - 1 */
+} Paths;
+
+typedef struct {
+    const Paths *paths;
+    int64_t sentence, padded, specials;
+    REAL *memory, *tokens, *grad_tokens, *weights; /* (padded + N) each; (N, padded), 1 for n-grams without automaton */
+    Automaton *automata;
+    int64_t *orders;                               /* of the automata */
+} Walk;
+
+static void walk_close(Walk *own) {
+    for (int64_t i = 0; i < own->specials; i++) automaton_close(own->automata + i);
+    free(own->automata);
+    free(own->orders);
+    free(own->memory);
+}
+
+/* Returns 1 where memory is short. */
+static int walk_open(Walk *own, const Paths *paths, const int64_t *ids, int64_t sentence) {
+    const Patterns *of = &paths->patterns;
+    int64_t padded = (of->columns + LANES - 1) / LANES * LANES, row = padded + of->orders, all = of->orders * of->columns;
+    *own = (Walk){.paths = paths, .sentence = sentence, .padded = padded};
+    own->memory = calloc(2 * row + of->orders * padded, sizeof(REAL));
+    own->automata = malloc((all + 1) * sizeof(Automaton));
+    own->orders = malloc((all + 1) * sizeof(int64_t));
+    if (!own->memory || !own->automata || !own->orders) return 1;
+    own->tokens = own->memory;
+    own->grad_tokens = own->tokens + row;
+    own->weights = own->grad_tokens + row;
+    for (int64_t order = 1; order <= of->orders; order++)
+        for (int64_t j = 0; j < of->columns; j++) {
+            if (!of->clips[pattern_index(of, sentence, order, j)]) continue;
+            if (pattern_is_special(of, sentence, order, j)) {
+                if (automaton_open(own->automata + own->specials, of, ids, sentence, order, j, 0)) return 1;
+                own->orders[own->specials++] = order;
+            } else own->weights[(order - 1) * padded + j] = 1;
+        }
+    return 0;
+}
+
+static void walk_load(Walk *own, int64_t vertex) {
+    const Patterns *of = &own->paths->patterns;
+    memcpy(own->tokens, of->units + (vertex * of->batch + own->sentence) * of->columns, of->columns * sizeof(REAL));
+}
+
+static void add_row(REAL *restrict to, const REAL *restrict from, REAL factor, int64_t size) {
+    for (int64_t i = 0; i < size; i++) to[i] += factor * from[i];
+}
+
+static REAL dot(const REAL *restrict x, const REAL *restrict y, int64_t size) {
+    REAL sums[LANES] = {0};
+    for (int64_t i = 0; i < size; i += LANES)
+        for (int l = 0; l < LANES; l++) sums[l] += x[i + l] * y[i + l];
+    return lane_sum(sums);
+}
+
+/* From a row of zeros. */
+static void walk_start(const Walk *own, REAL *before) {
+    const Patterns *of = &own->paths->patterns;
+    before[0] = 1;
+    before += of->steps + 1;
+    for (int64_t order = 1; order <= of->orders; before += order++ * own->padded)
+        for (int64_t j = 0; j < own->padded; j++) before[j] = 1;
+    for (int64_t i = 0; i < own->specials; before += own->automata[i].levels * own->automata[i].size, i++)
+        automaton_start(own->automata + i, before);
+}
+
+/* to = q * from */
+static void times(REAL *restrict to, const REAL *restrict q, const REAL *restrict from, int64_t size) {
+    for (int64_t j = 0; j < size; j++) to[j] = q[j] * from[j];
+}
+
+/* The n-grams of one order: (order, padded) after a token from those before it, and the sum of the new matches. */
+static REAL emit_order(const Walk *own, int64_t order, const REAL *restrict before, REAL *restrict after, REAL *made) {
+    int64_t size = own->padded;
+    for (int64_t s = 1; s < order; s++) times(after + s * size, own->tokens + s - 1, before + (s - 1) * size, size);
+    times(made, own->tokens + order - 1, before + (order - 1) * size, size);
+    for (int64_t j = 0; j < size; j++) after[j] = before[j] - made[j];
+    return dot(made, own->weights + (order - 1) * size, size);
+}
+
+static void walk_emit(const Walk *own, const REAL *before, REAL *after, REAL *made, REAL *matches) {
+    const Patterns *of = &own->paths->patterns;
+    const REAL *end = after + own->paths->width; /* other sentences may have more automata */
+    after[0] = 0;
+    memcpy(after + 1, before, of->steps * sizeof(REAL));
+    before += of->steps + 1, after += of->steps + 1;
+    for (int64_t order = 1; order <= of->orders; order++) {
+        matches[order - 1] += emit_order(own, order, before, after, made);
+        before += order * own->padded, after += order * own->padded;
+    }
+    for (int64_t i = 0; i < own->specials; i++) {
+        const Automaton *one = own->automata + i;
+        matches[own->orders[i] - 1] += automaton_emit(one, own->tokens, NULL, before, after);
+        before += one->levels * one->size, after += one->levels * one->size;
+    }
+    memset(after, 0, (end - after) * sizeof(REAL));
+}
+
+/* to = factor * q, and grad += factor * from; `to` may be `factor`. */
+static void pull_times(REAL *to, const REAL *factor, const REAL *q, const REAL *from, REAL *grad, int64_t size) {
+    for (int64_t j = 0; j < size; j += LANES) {
+        REAL given[LANES];
+        for (int l = 0; l < LANES; l++) given[l] = factor[j + l];
+        for (int l = 0; l < LANES; l++) grad[j + l] += given[l] * from[j + l];
+        for (int l = 0; l < LANES; l++) to[j + l] = given[l] * q[j + l];
+    }
+}
+
+/* Adjoint of emit_order: `of` are the cotangents after the token, `back` those before it. */
+static void pull_order(
+    const Walk *own, int64_t order, const REAL *restrict before, const REAL *restrict of, REAL *restrict back,
+    REAL given, REAL *restrict of_made
+) {
+    const REAL *weights = own->weights + (order - 1) * own->padded;
+    int64_t size = own->padded;
+    for (int64_t j = 0; j < size; j++) of_made[j] = given * weights[j] - of[j];
+    for (int64_t s = order; s > 0; s--) {
+        const REAL *flow = s == order ? of_made : of + s * size;
+        pull_times(
+            back + (s - 1) * size, flow, own->tokens + s - 1, before + (s - 1) * size, own->grad_tokens + s - 1, size
+        );
+    }
+    for (int64_t j = 0; j < size; j++) back[j] += of[j];
+}
+
+static void walk_pull(const Walk *own, const REAL *before, const REAL *of, REAL *back, const REAL *given, REAL *room) {
+    const Patterns *patterns = &own->paths->patterns;
+    int64_t steps = patterns->steps;
+    const REAL *end = back + own->paths->width;
+    memcpy(back, of + 1, steps * sizeof(REAL));
+    back[steps] = 0;
+    before += steps + 1, of += steps + 1, back += steps + 1;
+    for (int64_t order = 1; order <= patterns->orders; order++) {
+        pull_order(own, order, before, of, back, given[order - 1], room);
+        before += order * own->padded, of += order * own->padded, back += order * own->padded;
+    }
+    for (int64_t i = 0; i < own->specials; i++) {
+        const Automaton *one = own->automata + i;
+        int64_t size = one->levels * one->size;
+        memcpy(back, of, size * sizeof(REAL));
+        automaton_pull(one, own->tokens, NULL, before, back, given[own->orders[i] - 1], own->grad_tokens, NULL);
+        before += size, of += size, back += size;
+    }
+    memset(back, 0, (end - back) * sizeof(REAL));
+}
+
+/* Fills the rows before and after the vertices of a block, and adds to the matches (B, N). */
+int path_matches(void *const *with, int64_t first, int64_t last) {
+    const Paths *paths = with[0];
+    const Patterns *of = &paths->patterns;
+    int64_t steps = of->steps, width = paths->width, failed = 0;
+    for (int64_t b = first; !failed && b < last; b++) {
+        const REAL *transitions = (const REAL *)with[2] + b * steps * steps;
+        REAL *before = (REAL *)with[3] + b * steps * width, *after = (REAL *)with[4] + b * steps * width;
+        Walk own;
+        failed = walk_open(&own, paths, with[1], b);
+        for (int64_t u = paths->first; !failed && u < paths->last; u++) {
+            if (!paths->first) memset(before + u * width, 0, width * sizeof(REAL));
+            if (!u) walk_start(&own, before);
+            for (int64_t w = paths->first; w < u; w++)
+                add_row(before + u * width, after + w * width, transitions[w * steps + u], width);
+            walk_load(&own, u);
+            walk_emit(&own, before + u * width, after + u * width, own.grad_tokens, (REAL *)with[5] + b * of->orders);
+        }
+        walk_close(&own);
+    }
+    return failed;
+}
+
+/* From the cotangents of the rows after the vertices of a block: those of the rows before them, and of the tokens. */
+int path_matches_backward(void *const *with, int64_t first, int64_t last) {
+    const Paths *paths = with[0];
+    const Patterns *of = &paths->patterns;
+    int64_t steps = of->steps, width = paths->width, failed = 0;
+    for (int64_t b = first; !failed && b < last; b++) {
+        const REAL *transitions = (const REAL *)with[2] + b * steps * steps;
+        const REAL *before = (const REAL *)with[3] + b * steps * width;
+        REAL *of_after = (REAL *)with[4] + b * steps * width, *of_before = (REAL *)with[5] + b * steps * width;
+        REAL *grad = with[7], *room;
+        Walk own;
+        failed = walk_open(&own, paths, with[1], b);
+        failed |= !(room = malloc((own.padded + 1) * sizeof(REAL)));
+        for (int64_t u = paths->last - 1; !failed && u >= paths->first; u--) {
+            REAL *back = of_before + u * width;
+            walk_load(&own, u);
+            memset(own.grad_tokens, 0, (own.padded + of->orders) * sizeof(REAL));
+            walk_pull(&own, before + u * width, of_after + u * width, back, (const REAL *)with[6] + b * of->orders, room);
+            memcpy(grad + (u * of->batch + b) * of->columns, own.grad_tokens, of->columns * sizeof(REAL));
+            for (int64_t w = paths->first; w < u; w++)
+                add_row(of_after + w * width, back, transitions[w * steps + u], width);
+        }
+        free(room);
+        walk_close(&own);
+    }
+    return failed;
+}
