@@ -72,8 +72,8 @@ class ObjectiveConfig(Stage):
             raise UsageError(f"sharpness is {self.sharpness} with {self.name!r}; expected 1, or bound or exact")
         if self.likelihood_epochs and (self.name not in EXPECTED or self.feeding in OWN_TOKENS):
             raise UsageError(
-                f"likelihood_epochs is {self.likelihood_epochs} with {self.name!r} and feeding {self.feeding!r}; expected "
-                f"0, or {' or '.join(EXPECTED)} with feeding 'reference' or 'mixture'"
+                f"likelihood_epochs is {self.likelihood_epochs} with {self.name!r} and feeding {self.feeding!r}; "
+                f"expected 0, or {' or '.join(EXPECTED)} with feeding 'reference' or 'mixture'"
             )
         if self.length == "random" and self.name not in EXPECTED:
             raise UsageError(f"length is 'random' with {self.name!r}; expected 'given', or bound or exact")

@@ -94,10 +94,7 @@ class Trainer:
     def train_epoch(self) -> None:
         """Train for the rest of the current epoch."""
         self.model.train()
-        objective = self.config.objective
-        self.inner_objective.likelihood_only = (
-            objective.name == "ce" or self.position.epoch <= objective.likelihood_epochs
-        )
+        self.inner_objective.likelihood_only = self.position.epoch <= self.config.objective.likelihood_epochs
         for group in self.optimizer.param_groups:
             group["lr"] = self.schedule.learning_rate
         windows = self.windows(self.position.epoch)
