@@ -39,7 +39,7 @@ reproduce: $(STAMP)  ## rerun the README's example, the toy study, the paper's p
 	$(BIN)/python examples/first_loss.py
 	$(BIN)/bleugrad toy --output runs/toy --overwrite
 	$(BIN)/bleugrad reproduce --preset builtin --jobs 2 --output runs/paper
-	$(BIN)/bleugrad reproduce --preset builtin-nat --seeds 1 --branches ce,exact --tuning-factors 2 --jobs 2 --output runs/one-pass
+	$(BIN)/bleugrad reproduce --preset builtin-nat --seeds 1 --branches ce,exact --base-epochs 12 --tuning-epochs 3 --tuning-factors 2 --jobs 2 --output runs/one-pass
 
 lint: $(STAMP)  ## check style, formatting and the workflows of GitHub
 	$(BIN)/ruff check .

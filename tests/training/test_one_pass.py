@@ -164,3 +164,21 @@ def test_a_run_resumes_to_the_same_weights(run, tmp_path, corpus):
     for name in ("checkpoints/last.safetensors", "metrics.jsonl"):
         assert (tmp_path / "resumed" / name).read_bytes() == (run / name).read_bytes()
     shutil.rmtree(tmp_path / "resumed")
+
+
+@pytest.mark.parametrize("kind", ["nat", "ctc", "lstm"])
+def test_the_first_epochs_can_train_on_the_likelihood(kind, tmp_path, corpus):
+    """The first epoch equals that of a run on the likelihood, the second does not."""
+
+    def losses(name, **more):
+        settings = {"model__kind": kind, "objective__name": name, **SMALL, **more}
+        summary = train_run(small_config(corpus, **settings), tmp_path / name)
+        return [epoch["train_loss"] for epoch in summary["history"]]
+
+    likelihood, scheduled = losses("ce"), losses("exact", objective__likelihood_epochs=1)
+    assert likelihood[0] == scheduled[0] > 1 > scheduled[1]
+
+
+def test_epochs_of_likelihood_need_an_objective_after_them():
+    with pytest.raises(UsageError, match="likelihood_epochs is 3 with 'ce' and feeding 'reference'; expected 0"):
+        ObjectiveConfig(likelihood_epochs=3)

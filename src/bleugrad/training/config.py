@@ -29,6 +29,9 @@ class ObjectiveConfig(Stage):
     smoothing: float = option(1.0, "added to matches and totals of every order", minimum=0)
     units: Literal["tokens", "words"] = option("tokens", "bound and exact: units of n-grams")
     cross_entropy_weight: float = option(0.0, "weight of the cross-entropy in other objectives", minimum=0)
+    likelihood_epochs: int = option(
+        0, "bound, exact and clipped_mean: first epochs with the likelihood alone, for training from scratch", minimum=0
+    )
     samples: int = option(4, "reinforce, mrt and unbiased: samples per sentence", minimum=1)
     baseline: Literal["greedy", "leave-one-out", "none"] = option("leave-one-out", "reinforce: baseline of the rewards")
     alpha: float = option(0.005, "mrt: sharpness of the distribution over candidates", above=0)
@@ -72,6 +75,11 @@ class ObjectiveConfig(Stage):
             )
         if self.sharpness != 1 and self.name not in EXPECTED:
             raise UsageError(f"sharpness is {self.sharpness} with {self.name!r}; expected 1, or bound or exact")
+        if self.likelihood_epochs and (self.name not in EXPECTED or self.feeding in OWN_TOKENS):
+            raise UsageError(
+                f"likelihood_epochs is {self.likelihood_epochs} with {self.name!r} and feeding {self.feeding!r}; "
+                f"expected 0, or {' or '.join(EXPECTED)} with feeding 'reference' or 'mixture'"
+            )
         if self.length == "random" and self.name not in EXPECTED:
             raise UsageError(f"length is 'random' with {self.name!r}; expected 'given', or bound or exact")
         if self.recommended:

@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 
 
 class Objective(nn.Module):
-    """A model with its loss: ``objective(batch, own_probability)``."""
+    """A model with its loss: ``objective(batch, own_probability)``; the likelihood if ``likelihood_only``."""
 
     def __init__(self, model: TranslationModel, config: ObjectiveConfig, group: Optional["ProcessGroup"]) -> None:
         super().__init__()
         self.model, self.config = model, config
+        self.likelihood_only = False
         self.pool, self.processes = Pool(), 1
         if group is not None:
             self.pool, self.processes = ProcessPool(group), group.size()

@@ -146,6 +146,8 @@ class RowObjective(FedObjective):
         """The loss."""
         memory = self.model.encode(batch.source, batch.source_lengths)
         fed = self.feed(memory, batch.inputs(), self.config.feeding, own_probability)
+        if self.likelihood_only:
+            return self.cross_entropy(fed.logits, batch.labels)
         if self.own_tokens:
             references = batch.labels if batch.references is None else batch.references
             loss: Tensor = self.loss(fed.logits, references=references, mask=fed.mask)

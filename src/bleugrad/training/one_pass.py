@@ -46,7 +46,7 @@ class RowsObjective(Objective):
         further = logits.shape[1] - batch.labels.shape[1]
         labels = F.pad(batch.labels, (0, further), value=IGNORED)  # a negative number cuts off
         labels = labels.masked_fill(labels == IGNORED, EOS)
-        if self.loss is None:
+        if self.loss is None or self.likelihood_only:
             return self.cross_entropy(logits, labels.masked_fill(~mask, IGNORED))
         references = without_eos(batch.labels) if batch.references is None else batch.references
         loss: Tensor = self.loss(logits, labels, references=references, mask=mask)
@@ -65,7 +65,7 @@ class FramesObjective(Objective):
     def forward(self, batch: Batch, own_probability: float = 0.0) -> Tensor:
         """The loss."""
         logits, lengths = self.model(batch.source, batch.source_lengths)
-        if self.loss is None:
+        if self.loss is None or self.likelihood_only:
             return self.likelihood(logits, lengths, batch.labels)
         frames = CTC(logits, blank_id=BLANK, lengths=lengths)
         loss: Tensor = self.loss(frames, without_eos(batch.labels), references=batch.references)

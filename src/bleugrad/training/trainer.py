@@ -59,7 +59,7 @@ class Trainer:
         starts = vocabularies.target.word_start()
         word_start = None if starts is None else torch.tensor(starts)
         objective = build_objective(self.model, config.objective, processes.group, word_start)
-        self.objective = processes.prepare(objective)
+        self.inner_objective, self.objective = objective, processes.prepare(objective)
         self.parameters = list(self.model.parameters())
         self.optimizer = torch.optim.Adam(self.parameters, config.optimizer.learning_rate, fused=True)
         self.schedule = Schedule(config.optimizer.learning_rate)
@@ -94,6 +94,7 @@ class Trainer:
     def train_epoch(self) -> None:
         """Train for the rest of the current epoch."""
         self.model.train()
+        self.inner_objective.likelihood_only = self.position.epoch <= self.config.objective.likelihood_epochs
         for group in self.optimizer.param_groups:
             group["lr"] = self.schedule.learning_rate
         windows = self.windows(self.position.epoch)
