@@ -57,7 +57,13 @@ def cells() -> list[Cell]:
 
 
 def optimise(
-    task: Task, model: Any, loss: BLEULoss, settings: Settings, seed: int, rates: list[float], after: Callable[[int], bool]
+    task: Task,
+    model: Any,
+    loss: BLEULoss,
+    settings: Settings,
+    seed: int,
+    rates: list[float],
+    after: Callable[[int], bool],
 ) -> None:
     """One step per rate, until ``after(step)`` is True."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.0, weight_decay=0.0)
@@ -134,7 +140,9 @@ def bootstrap(first: list[list[int]], second: list[list[int]], draws: int) -> fl
     return float(torch.tensor(found).std())
 
 
-def compare(task: Task, cell: Cell, base: dict[str, Any], rate: float, settings: Settings, folder: Path) -> dict[str, Any]:
+def compare(
+    task: Task, cell: Cell, base: dict[str, Any], rate: float, settings: Settings, folder: Path
+) -> dict[str, Any]:
     """Both objectives from one base at one learning rate."""
     begin = time.perf_counter()
     weights = folder / base["file"]

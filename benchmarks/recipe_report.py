@@ -1,5 +1,7 @@
 """The summary of ``recipe.py``."""
+
 from pathlib import Path
+
 
 def summary(folder: Path) -> str:
     return ""

@@ -28,8 +28,8 @@ class BlendedParts(LossBase):
     ``adaptive``, they are ``blend`` times :func:`bleugrad.losses.recipe.adaptive_weight`, and 1. Cross-entropy has
     ``label_smoothing``.
 
-    Labels among ``excluded`` do not count for BLEU, but cross-entropy still learns them. ``measured`` (7,) describes the
-    last call, without a gradient: labels, summed cross-entropy, summed expected length, summed length of the
+    Labels among ``excluded`` do not count for BLEU, but cross-entropy still learns them. ``measured`` (7,) describes
+    the last call, without a gradient: labels, summed cross-entropy, summed expected length, summed length of the
     references, and labels times BLEU and the ends of its certified interval. Lengths are 0 for a fixed length, the ends
     are NaN where there is no interval: at corpus level, and for several references without smoothing.
     """

@@ -112,9 +112,9 @@ class ExpectedBLEULoss(ExpectedScoreLoss):
         sharpness: scores distributions proportional to p ^ sharpness, so that the model itself need not become certain.
             The cross-entropy stays that of the model. Values other than 1 cost one more tensor of the logits' size.
         end_positions: with ``eos_id``, this many positions after the last one that counts, with tokens that match
-            nothing. Without them a hypothesis that does not end in time has one token too many, whatever follows. "half"
-            is half as many as the reference has tokens, or words, which balances the gradients that lower EOS before
-            the end of the reference and raise it there.
+            nothing. Without them a hypothesis that does not end in time has one token too many, whatever follows.
+            "half" is half as many as the reference has tokens, or words, which balances the gradients that lower EOS
+            before the end of the reference and raise it there.
         ignore_index: labels equal to it do not count, wherever they stand: right or left padding, a masked prompt,
             holes.
         word_start: (V,) bool, tokens that open a word; then words are counted, exactly, while labels and references
@@ -175,8 +175,8 @@ class ExpectedBLEULoss(ExpectedScoreLoss):
         )
 
     @classmethod
-    def recommended(cls, eos_id: int, **options: "Unpack[ExpectedOptions]") -> "ExpectedBLEULoss":
-        """The loss with the recommended options of :mod:`bleugrad.losses.recipe`, and others of your choice by name.
+    def recommended(cls, **options: "Unpack[ExpectedOptions]") -> "ExpectedBLEULoss":
+        """The loss with the recommended options of :mod:`bleugrad.losses.recipe`, and others by name. Needs ``eos_id``.
 
         Example:
             >>> import bleugrad
@@ -190,4 +190,4 @@ class ExpectedBLEULoss(ExpectedScoreLoss):
             "cross_entropy_weight": 1.0,
             "adaptive": True,
         }
-        return cls(**{**chosen, **options, "eos_id": eos_id})
+        return cls(**{**chosen, **options})
