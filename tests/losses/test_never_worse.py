@@ -30,7 +30,7 @@ class Decoder(nn.Module):
         tokens = torch.zeros(len(hints), 1, dtype=torch.long)
         for step in range(LONGEST):
             tokens = torch.cat([tokens, self(tokens[:, -1], hints[:, step]).argmax(-1, keepdim=True)], 1)
-        return [(row + [EOS])[1 : (row + [EOS]).index(EOS)] for row in tokens.tolist()]
+        return [row[1 : [*row, EOS].index(EOS)] for row in tokens.tolist()]
 
 
 def sentences(number, seed):
