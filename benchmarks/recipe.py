@@ -51,9 +51,12 @@ Cell = tuple[str, str, int]  # architecture, corpus, seed
 
 
 def cells() -> list[Cell]:
-    """Breadth first: each architecture and corpus with the first seed, then with the second."""
-    combinations = list(itertools.product(("tatoeba_tiny", "multi30k"), ("t5", "marian", "gpt2")))
-    return [(architecture, corpus, seed) for seed in (1, 2, 3) for corpus, architecture in combinations]
+    """Breadth first: each architecture and corpus with the first seed, most informative first, then other seeds."""
+    short, long = "tatoeba_tiny", "multi30k"
+    first = [("t5", short, 1), ("marian", short, 1), ("gpt2", short, 1), ("gpt2", long, 1), ("t5", long, 1)]
+    second = [("gpt2", short, 2), ("t5", short, 2), ("marian", short, 2), ("marian", long, 1)]
+    later = [(*pair, seed) for seed in (2, 3) for pair in itertools.product(("gpt2", "t5", "marian"), (short, long))]
+    return list(dict.fromkeys([*first, *second, *later]))
 
 
 def optimise(

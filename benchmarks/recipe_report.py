@@ -52,7 +52,7 @@ def summary(folder: Path) -> str:
         [
             *lines,
             "",
-            f"Test BLEU and length ratio of greedy output. *Difference*: default minus cross-entropy, mean of validation "
+            "Test BLEU and length ratio of greedy output. *Difference*: default minus cross-entropy, mean of validation "
             f"and test set; *smallest*: of a single comparison. Mean over all {len(runs)} comparisons: {mean:+.2f} ± "
             f"{error:.2f} (standard error over comparisons).",
             "",

@@ -11,11 +11,11 @@ from statistics import fmean
 
 from drawing import BLUE, ORANGE, picture, save, text
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 from recipe_report import NAMES, difference, groups, read_runs
 
+RESULTS = Path(__file__).parents[1] / "results" / "recipe"
 GREEN = "#3a9d5d"
 COLORS = {"t5": BLUE, "marian": ORANGE, "gpt2": GREEN}
 LOW, HIGH, MOST = -3, 3, 35
@@ -41,7 +41,7 @@ def axes(x: float, corpus: str) -> list[str]:
 
 
 def draw() -> str:
-    found = groups(read_runs(ROOT / "results" / "recipe"))
+    found = groups(read_runs(RESULTS))
     corpora = list(dict.fromkeys(corpus for corpus, _, _ in found))
     parts, width = [], LEFT + len(corpora) * (WIDTH + GAP)
     for number, (architecture, name) in enumerate(NAMES.items()):

@@ -10,7 +10,6 @@ from bleugrad.losses import recipe
 from bleugrad.losses.base import LossBase, LossOptions
 from bleugrad.losses.recipe import adaptive_weight, smoothed_log_probs
 from bleugrad.outputs.output import Output
-from bleugrad.outputs.rows import as_output
 from bleugrad.references.sequences import IdLists
 from bleugrad.scores.bleu import BLEU
 from bleugrad.scores.expectation import Expectation, expected_score
@@ -77,10 +76,9 @@ class ExpectedScoreLoss(LossBase):
             references: where they are not the labels: (B, R), (B, K, R) or nested lists; lengths need not be T.
             mask: (B, T) bool, positions that count, by default those with a label. Labels elsewhere do not count.
         """
-        output, level = as_output(logits), self.expectation.level
-        with_labels = self.cross_entropy_weight > 0
+        level, with_labels = self.expectation.level, self.cross_entropy_weight > 0
         value, statistics, targets = expected_score(
-            output, self.expectation, self.pool, labels, references, mask, self.word_start, with_labels
+            logits, self.expectation, self.pool, labels, references, mask, self.word_start, with_labels
         )
         loss, log_probs = 1 - value, statistics.label_log_probs
         if self.adaptive:
@@ -89,9 +87,11 @@ class ExpectedScoreLoss(LossBase):
             loss = adaptive_weight(log_probs, targets.labelled, level, self.pool) * loss
         if level == "sentence":
             loss = self.reduce(loss, targets.limits > 0)
-        if log_probs is not None and self.label_smoothing > 0:
+        if log_probs is None:
+            return loss
+        if self.label_smoothing > 0:
             assert targets.labels is not None
-            log_probs = smoothed_log_probs(log_probs, output.label_margins(targets.labels), self.label_smoothing)
+            log_probs = smoothed_log_probs(log_probs, logits, targets.labels, self.label_smoothing)
         return self.add_cross_entropy(loss, log_probs, targets)
 
 

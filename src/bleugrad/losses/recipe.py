@@ -17,6 +17,8 @@
 import torch
 from torch import Tensor
 
+from bleugrad.outputs.output import Output
+from bleugrad.outputs.rows import as_output
 from bleugrad.pooling import Pool
 
 LEVEL = "sentence"
@@ -54,6 +56,6 @@ def adaptive_weight(label_log_probs: Tensor, labelled: Tensor, level: str, pool:
     return bleu_weight(sums[0] / sums[1].clamp(min=1))
 
 
-def smoothed_log_probs(label_log_probs: Tensor, margins: Tensor, label_smoothing: float) -> Tensor:
-    """``(1 - e) log p[label] + e mean_v log p[v]``, from the margins of :meth:`bleugrad.outputs.output.Output`."""
-    return label_log_probs - label_smoothing * margins
+def smoothed_log_probs(label_log_probs: Tensor, logits: Tensor | Output, labels: Tensor, smoothing: float) -> Tensor:
+    """``(1 - e) log p[label] + e mean_v log p[v]`` with e = ``smoothing``, (B, T)."""
+    return label_log_probs - smoothing * as_output(logits).label_margins(labels)
