@@ -12,7 +12,8 @@ from bleugrad.hf import BLEUCollator, BLEULoss, BLEUReward
 
 def train_teacher_forced(task: Task, model: GPT2LMHeadModel, course: Course, rate: float, bleu_weight: float) -> None:
     """Cross-entropy or expected BLEU: one pass a step, no samples."""
-    loss = BLEULoss(model, task.tokenizer, bleu_weight=bleu_weight)
+    plain = {"adaptive": False, "words": False, "end_positions": 0, "sharpness": 1.0}  # expected BLEU of tokens alone
+    loss = BLEULoss(model, task.tokenizer, bleu_weight=bleu_weight, **plain)
     collate = BLEUCollator(task.tokenizer, model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.0)
     for indices in task.batches(task.settings.batch, seed=1):

@@ -51,13 +51,22 @@ Cell = tuple[str, str, int]  # architecture, corpus, seed
 
 
 def cells() -> list[Cell]:
-    """Breadth first: each architecture and corpus with the first seed, then with the second."""
-    combinations = list(itertools.product(("tatoeba_tiny", "multi30k"), ("t5", "marian", "gpt2")))
-    return [(architecture, corpus, seed) for seed in (1, 2, 3) for corpus, architecture in combinations]
+    """Breadth first: each architecture and corpus with the first seed, most informative first, then other seeds."""
+    short, long = "tatoeba_tiny", "multi30k"
+    first = [("t5", short, 1), ("marian", short, 1), ("gpt2", short, 1), ("gpt2", long, 1), ("t5", long, 1)]
+    second = [("gpt2", short, 2), ("t5", short, 2), ("marian", short, 2), ("marian", long, 1)]
+    later = [(*pair, seed) for seed in (2, 3) for pair in itertools.product(("gpt2", "t5", "marian"), (short, long))]
+    return list(dict.fromkeys([*first, *second, *later]))
 
 
 def optimise(
-    task: Task, model: Any, loss: BLEULoss, settings: Settings, seed: int, rates: list[float], after: Callable[[int], bool]
+    task: Task,
+    model: Any,
+    loss: BLEULoss,
+    settings: Settings,
+    seed: int,
+    rates: list[float],
+    after: Callable[[int], bool],
 ) -> None:
     """One step per rate, until ``after(step)`` is True."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.0, weight_decay=0.0)
@@ -134,7 +143,9 @@ def bootstrap(first: list[list[int]], second: list[list[int]], draws: int) -> fl
     return float(torch.tensor(found).std())
 
 
-def compare(task: Task, cell: Cell, base: dict[str, Any], rate: float, settings: Settings, folder: Path) -> dict[str, Any]:
+def compare(
+    task: Task, cell: Cell, base: dict[str, Any], rate: float, settings: Settings, folder: Path
+) -> dict[str, Any]:
     """Both objectives from one base at one learning rate."""
     begin = time.perf_counter()
     weights = folder / base["file"]

@@ -40,7 +40,8 @@ class Sizes:
 
 
 def read_pairs(data: Path, corpus: str, part: str) -> Pairs:
-    sides = [gzip.open(data / corpus / f"{part}.{side}.gz", "rt", encoding="utf-8") for side in ("de", "en")]
+    files = [data / corpus / f"{part}.{side}.gz" for side in ("de", "en")]
+    sides = [gzip.decompress(file.read_bytes()).decode("utf-8").splitlines() for file in files]
     return [(source.strip(), target.strip()) for source, target in zip(*sides, strict=True)]
 
 

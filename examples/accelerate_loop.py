@@ -17,7 +17,7 @@ def train(steps: int, data=None) -> float:
     accelerator = accelerate.Accelerator(gradient_accumulation_steps=2, cpu=not torch.cuda.is_available())
     set_seed(0)
     tokenizer, model, loader = new_model_and_batches(data, batch_size=16)
-    loss = BLEULoss(model, tokenizer, bleu_weight=0.5, words=True)
+    loss = BLEULoss(model, tokenizer)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     wrapped, optimizer, loader = accelerator.prepare(model, optimizer, loader)
     done, value = 0, torch.zeros(())

@@ -46,7 +46,7 @@ def main() -> float:
     lines = [line for facts, texts in train for line in [facts, *texts]]
     tokenizer, model = tokenizer_and_model(chosen.model, lines, small_model)
 
-    loss = BLEULoss(model, tokenizer, words=True)
+    loss = BLEULoss(model, tokenizer)
     references = [texts for _, texts in test]
     evaluation = [
         dict(tokenizer(facts)) | {"labels": tokenizer(text_target=texts[0])["input_ids"]} for facts, texts in test

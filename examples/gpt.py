@@ -54,7 +54,7 @@ def main() -> float:
         tokenizer.padding_side = "left"
         model = small_model(tokenizer)
 
-    loss = BLEULoss(model, tokenizer, words=True)
+    loss = BLEULoss(model, tokenizer)
     trainer = Trainer(
         model=model,
         args=TrainingArguments(

@@ -22,7 +22,7 @@ def main() -> float:
     train, test = translation_pairs(chosen.data)
     tokenizer, model = tokenizer_and_model(chosen.model, [line for pair in train for line in pair], small_model)
 
-    loss = BLEULoss(model, tokenizer, words=True)
+    loss = BLEULoss(model, tokenizer)
     return train_and_score(
         chosen,
         tokenizer,

@@ -30,7 +30,7 @@ def main() -> float:
         train, test = ([(PREFIX + source, target) for source, target in part] for part in (train, test))
     tokenizer, model = tokenizer_and_model(chosen.model, [line for pair in train for line in pair], small_model)
 
-    loss = BLEULoss(model, tokenizer, words=True, fused=True)
+    loss = BLEULoss(model, tokenizer, fused=True)
     blend = BLEUSchedule(loss, after_steps=chosen.steps // 4, over=chosen.steps // 2)
     data = {"train_dataset": encode_pairs(tokenizer, train), "eval_dataset": encode_pairs(tokenizer, test)}
     sizes = {"per_device_train_batch_size": 16, "gradient_accumulation_steps": 2, "generation_max_length": 32}

@@ -1,4 +1,4 @@
-"""A training loop of one's own on several processes, each with a part of every batch: the BLEU of the whole batch.
+"""A training loop of one's own on several processes, each with a part of every batch: the loss of the whole batch.
 
 python examples/torchrun.py                                                 # one process
 torchrun --standalone --nproc-per-node=2 examples/torchrun.py               # DistributedDataParallel
@@ -43,11 +43,10 @@ def main() -> float:
         wrapped = model
     else:
         wrapped = DistributedDataParallel(model) if processes > 1 else model
-    criterion = bleugrad.ExpectedBLEULoss(
+    criterion = bleugrad.ExpectedBLEULoss.recommended(
         eos_id=tokenizer.eos_token_id,
-        cross_entropy_weight=1.0,
         word_start=bleugrad.word_start_mask(tokenizer, size=model.config.vocab_size),
-        process_group=dist.group.WORLD if processes > 1 else None,  # pools the statistics of all processes
+        process_group=dist.group.WORLD if processes > 1 else None,  # the mean over the sentences of all processes
     )
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     step, value = 0, torch.zeros(())

@@ -199,12 +199,13 @@ def test_the_picture_shows_what_the_library_computes(monkeypatch):
     assert dark == kept.replace(drawing.INKS[""], drawing.INKS["-dark"])
 
 
-def test_the_figure_of_the_results_is_up_to_date(monkeypatch):
+@pytest.mark.parametrize("name", ["effects", "qualities"])
+def test_the_figures_of_results_are_up_to_date(monkeypatch, name):
     monkeypatch.syspath_prepend(DOCS)
-    effects, drawing = importlib.import_module("effects"), importlib.import_module("drawing")
-    drawn = effects.draw()
-    assert (DOCS / "_static" / "effects.svg").read_text(encoding="utf-8") == drawn, "run `python docs/effects.py`"
-    dark = (DOCS / "_static" / "effects-dark.svg").read_text(encoding="utf-8")
+    figure, drawing = importlib.import_module(name), importlib.import_module("drawing")
+    drawn = figure.draw()
+    assert (DOCS / "_static" / f"{name}.svg").read_text(encoding="utf-8") == drawn, f"run `python docs/{name}.py`"
+    dark = (DOCS / "_static" / f"{name}-dark.svg").read_text(encoding="utf-8")
     assert dark == drawn.replace(drawing.INKS[""], drawing.INKS["-dark"])
 
 

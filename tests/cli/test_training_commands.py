@@ -46,11 +46,19 @@ def test_the_command_in_run_json_repeats_the_run(run, tmp_path, monkeypatch):
         assert (tmp_path / "again" / name).read_bytes() == (run / name).read_bytes()
 
 
+def test_an_option_of_the_recipe_replaces_the_recipe(run, tmp_path):
+    words = ["tune", str(run), "--objective", "exact", "--optimizer-epochs", "1", "--output", str(tmp_path / "tuned")]
+    assert main([*words, "--objective-level", "sentence"]) == 0
+    objective = read_toml(tmp_path / "tuned" / "config.toml")["objective"]
+    assert (objective["recommended"], objective["level"]) == (False, "sentence")
+
+
 def test_tuning_makes_a_run_of_its_own(run):
     assert main(["tune", str(run), "--objective", "exact", "--optimizer-epochs", "1"]) == 0
     tuned = run.with_name("small-exact")
     config, before = read_toml(tuned / "config.toml"), read_toml(run / "config.toml")
     assert config["objective"]["name"] == "exact"
+    assert config["objective"]["recommended"] is True
     assert config["optimizer"]["learning_rate"] == 1e-4
     assert config["model"] == before["model"]
     assert config["data"] == before["data"]

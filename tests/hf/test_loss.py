@@ -346,7 +346,7 @@ def test_the_default_is_the_recommended_recipe(fused):
     found = run(model, rows, loss=BLEULoss(model, make_tokenizer(), fused=fused))
     batch = BLEUCollator(make_tokenizer(), model)(rows)
     labels, starts = batch["labels"], bleugrad.word_start_mask(make_tokenizer(), size=len(make_tokenizer()))
-    loss = bleugrad.ExpectedBLEULoss.recommended(END, word_start=starts, reduction="none")
+    loss = bleugrad.ExpectedBLEULoss.recommended(eos_id=END, word_start=starts, reduction="none")
     model.zero_grad()
     lengths = (labels != -100).sum(1)
     value = (loss(model(**batch).logits, labels) * lengths).sum() / lengths.sum()

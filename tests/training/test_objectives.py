@@ -84,6 +84,24 @@ def test_fed_the_reference_the_end_of_a_sentence_counts_as_a_word(model, name, l
     torch.testing.assert_close(build_objective(model, config)(batch), expected)
 
 
+@pytest.mark.parametrize("in_words", [False, True])
+def test_the_recommended_recipe_is_that_of_the_losses(model, in_words):
+    model.eval()
+    batch, starts = make_batch(), torch.arange(12) < 6 if in_words else None
+    logits = model(batch.source, batch.source_lengths, batch.inputs())
+    expected = bleugrad.ExpectedBLEULoss.recommended(eos_id=EOS, word_start=starts)(logits, batch.labels)
+    config = ObjectiveConfig(name="exact", recommended=True)
+    torch.testing.assert_close(build_objective(model, config, word_start=starts)(batch), expected)
+
+
+@pytest.mark.parametrize(
+    ("options", "found"), [({"name": "bound"}, "objective 'bound'"), ({"length": "random"}, "length 'random'")]
+)
+def test_options_of_the_recipe_are_refused_with_it(options, found):
+    with pytest.raises(UsageError, match=f"recommended is true with {found}; expected 'exact'"):
+        ObjectiveConfig(**{"name": "exact", "recommended": True} | options)
+
+
 @pytest.mark.parametrize("units", ["tokens", "words"])
 @pytest.mark.parametrize("several", [False, True])
 @pytest.mark.parametrize(("name", "sharpness"), [("bound", 1.0), ("exact", 1.0), ("exact", 0.02)])

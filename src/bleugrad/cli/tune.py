@@ -21,8 +21,8 @@ def configure(parser: ArgumentParser) -> None:
     rate, epochs = TUNING["optimizer"]["learning_rate"], TUNING["optimizer"]["epochs"]
     parser.description = (
         f"{parser.description} The defaults are the settings of RUN, with a learning rate of {rate} "
-        f"and {epochs} epochs. After cross-entropy the objective 'exact' of an autoregressive model is the recommended recipe, "
-        "unless you set one of its options or give a file."
+        f"and {epochs} epochs. After cross-entropy the objective 'exact' of an autoregressive model is the recommended "
+        "recipe, unless you set one of its options or give a file."
     )
 
 

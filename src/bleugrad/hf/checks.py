@@ -91,7 +91,7 @@ def trainer_settings(trainer: Any, level: str, cross_entropy: bool) -> list[str]
     found = []
     if args.label_smoothing_factor and not cross_entropy:
         found.append(
-            f"label_smoothing_factor is {args.label_smoothing_factor}, but the loss has no cross-entropy to smooth, since "
+            f"label_smoothing_factor is {args.label_smoothing_factor}, but the loss has no cross-entropy to smooth: "
             "adaptive is False and bleu_weight is 1; set it to 0"
         )
     if args.remove_unused_columns and "references" in columns:

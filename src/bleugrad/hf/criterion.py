@@ -9,7 +9,6 @@ from bleugrad.losses.base import LossBase
 from bleugrad.losses.recipe import adaptive_weight, smoothed_log_probs
 from bleugrad.matches.statistics import ExpectedStatistics
 from bleugrad.outputs.output import Output
-from bleugrad.outputs.rows import as_output
 from bleugrad.scores.bleu import BLEU
 from bleugrad.scores.expectation import Expectation, expected_score
 from bleugrad.scores.interval import certified_interval
@@ -28,8 +27,8 @@ class BlendedParts(LossBase):
     ``adaptive``, they are ``blend`` times :func:`bleugrad.losses.recipe.adaptive_weight`, and 1. Cross-entropy has
     ``label_smoothing``.
 
-    Labels among ``excluded`` do not count for BLEU, but cross-entropy still learns them. ``measured`` (7,) describes the
-    last call, without a gradient: labels, summed cross-entropy, summed expected length, summed length of the
+    Labels among ``excluded`` do not count for BLEU, but cross-entropy still learns them. ``measured`` (7,) describes
+    the last call, without a gradient: labels, summed cross-entropy, summed expected length, summed length of the
     references, and labels times BLEU and the ends of its certified interval. Lengths are 0 for a fixed length, the ends
     are NaN where there is no interval: at corpus level, and for several references without smoothing.
     """
@@ -59,9 +58,8 @@ class BlendedParts(LossBase):
         if isinstance(references, Tensor):
             references = references.to(labels.device)
             references = torch.where(torch.isin(references, excluded), ignored, references)
-        output = as_output(logits)
         value, statistics, targets = expected_score(
-            output, self.expectation, self.pool, labels, references, mask, self.word_start, label_log_probs=True
+            logits, self.expectation, self.pool, labels, references, mask, self.word_start, label_log_probs=True
         )
         log_probs, found = statistics.label_log_probs, targets.labels
         assert log_probs is not None
@@ -76,7 +74,7 @@ class BlendedParts(LossBase):
         if self.blend == 1 and not self.adaptive:
             return torch.stack([bleu, torch.zeros_like(bleu)])  # 0 times inf is not 0
         if self.label_smoothing > 0:
-            log_probs = smoothed_log_probs(log_probs, output.label_margins(found), self.label_smoothing)
+            log_probs = smoothed_log_probs(log_probs, logits, found, self.label_smoothing)
         nll = (1.0 if self.adaptive else 1 - self.blend) * torch.where(labelled, -log_probs, 0).sum(1)
         return torch.stack([bleu, nll.sum() if self.weighting == "tokens" else (nll / counts.clamp(min=1)).sum()])
 

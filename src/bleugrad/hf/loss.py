@@ -1,5 +1,6 @@
 """Expected BLEU as the ``compute_loss_func`` of a Hugging Face trainer."""
 
+import math
 import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -174,7 +175,8 @@ class BLEULoss:
         found = {"cross_entropy": nll / max(labels, 1e-9)}
         if self.bleu_weight > 0:
             names = ("expected_bleu", "expected_bleu_low", "expected_bleu_high")
-            found |= {name: score / max(labels, 1e-9) for name, score in zip(names, scores, strict=True) if score == score}
+            means = {name: score / max(labels, 1e-9) for name, score in zip(names, scores, strict=True)}
+            found |= {name: mean for name, mean in means.items() if not math.isnan(mean)}
         if length > 0:
             found["length_ratio"] = expected / length
         return found
@@ -229,7 +231,7 @@ class BLEULoss:
         if by_sentence and num_items_in_batch is not None and not hasattr(num_items_in_batch, "counts_sentences"):
             counted = own * _processes_counted(counted, tokens)
         bleu, nll = parts / counted.clamp(min=1 / _world())
-        return bleu * own + nll if self.criterion.expectation.level == "corpus" else bleu + nll
+        return torch.add(bleu * own if self.criterion.expectation.level == "corpus" else bleu, nll)
 
     def _check_shapes(self, rows: Tensor, labels: Tensor | None, inputs: ForwardInputs) -> None:
         if labels is None:

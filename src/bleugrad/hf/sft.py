@@ -17,7 +17,7 @@ class BLEUSFTTrainer(SFTTrainer):
     Example::
 
         trainer = BLEUSFTTrainer(model=model, args=SFTConfig(...), train_dataset=data, processing_class=tokenizer)
-        trainer.bleu_loss = BLEULoss(trainer.model, tokenizer)
+        trainer.bleu_loss = BLEULoss(trainer.model, tokenizer, level="corpus")  # the default is the recommended recipe
     """
 
     bleu_loss: BLEULoss | None = None

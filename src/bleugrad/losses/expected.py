@@ -10,7 +10,6 @@ from bleugrad.losses import recipe
 from bleugrad.losses.base import LossBase, LossOptions
 from bleugrad.losses.recipe import adaptive_weight, smoothed_log_probs
 from bleugrad.outputs.output import Output
-from bleugrad.outputs.rows import as_output
 from bleugrad.references.sequences import IdLists
 from bleugrad.scores.bleu import BLEU
 from bleugrad.scores.expectation import Expectation, expected_score
@@ -79,10 +78,9 @@ class ExpectedScoreLoss(LossBase):
             references: where they are not the labels: (B, R), (B, K, R) or nested lists; lengths need not be T.
             mask: (B, T) bool, positions that count, by default those with a label. Labels elsewhere do not count.
         """
-        output, level = as_output(logits), self.expectation.level
-        with_labels = self.cross_entropy_weight > 0
+        level, with_labels = self.expectation.level, self.cross_entropy_weight > 0
         value, statistics, targets = expected_score(
-            output, self.expectation, self.pool, labels, references, mask, self.word_start, with_labels
+            logits, self.expectation, self.pool, labels, references, mask, self.word_start, with_labels
         )
         loss, log_probs = 1 - value, statistics.label_log_probs
         if self.adaptive:
@@ -91,9 +89,11 @@ class ExpectedScoreLoss(LossBase):
             loss = adaptive_weight(log_probs, targets.labelled, level, self.pool) * loss
         if level == "sentence":
             loss = self.reduce(loss, targets.limits > 0)
-        if log_probs is not None and self.label_smoothing > 0:
+        if log_probs is None:
+            return loss
+        if self.label_smoothing > 0:
             assert targets.labels is not None
-            log_probs = smoothed_log_probs(log_probs, output.label_margins(targets.labels), self.label_smoothing)
+            log_probs = smoothed_log_probs(log_probs, logits, targets.labels, self.label_smoothing)
         return self.add_cross_entropy(loss, log_probs, targets)
 
 
@@ -114,9 +114,9 @@ class ExpectedBLEULoss(ExpectedScoreLoss):
         sharpness: scores distributions proportional to p ^ sharpness, so that the model itself need not become certain.
             The cross-entropy stays that of the model. Values other than 1 cost one more tensor of the logits' size.
         end_positions: with ``eos_id``, this many positions after the last one that counts, with tokens that match
-            nothing. Without them a hypothesis that does not end in time has one token too many, whatever follows. "half"
-            is half as many as the reference has tokens, or words, which balances the gradients that lower EOS before
-            the end of the reference and raise it there.
+            nothing. Without them a hypothesis that does not end in time has one token too many, whatever follows.
+            "half" is half as many as the reference has tokens, or words, which balances the gradients that lower EOS
+            before the end of the reference and raise it there.
         ignore_index: labels equal to it do not count, wherever they stand: right or left padding, a masked prompt,
             holes.
         word_start: (V,) bool, tokens that open a word; then words are counted, exactly, while labels and references
@@ -177,8 +177,8 @@ class ExpectedBLEULoss(ExpectedScoreLoss):
         )
 
     @classmethod
-    def recommended(cls, eos_id: int, **options: "Unpack[ExpectedOptions]") -> "ExpectedBLEULoss":
-        """The loss with the recommended options of :mod:`bleugrad.losses.recipe`, and others of your choice by name.
+    def recommended(cls, **options: "Unpack[ExpectedOptions]") -> "ExpectedBLEULoss":
+        """The loss with the recommended options of :mod:`bleugrad.losses.recipe`, and others by name. Needs ``eos_id``.
 
         Example:
             >>> import bleugrad
@@ -192,4 +192,4 @@ class ExpectedBLEULoss(ExpectedScoreLoss):
             "cross_entropy_weight": 1.0,
             "adaptive": True,
         }
-        return cls(**{**chosen, **options, "eos_id": eos_id})
+        return cls(**{**chosen, **options})

@@ -83,12 +83,18 @@ class ObjectiveConfig(Stage):
         if self.length == "random" and self.name not in EXPECTED:
             raise UsageError(f"length is 'random' with {self.name!r}; expected 'given', or bound or exact")
         if self.recommended:
-            changed = [each.name for each in fields(self) if each.name in RECIPE and getattr(self, each.name) != each.default]
-            if self.name != "exact" or changed:
-                found = f"{changed[0]} {getattr(self, changed[0])!r}" if changed else f"objective {self.name!r}"
-                raise UsageError(f"recommended is true with {found}; expected 'exact', and no option that the recipe sets")
+            self._check_recipe()
         if self.name == "mrt" and self.samples < 2:
             raise UsageError("samples is 1; expected 2 or more for mrt")
+
+    def _check_recipe(self) -> None:
+        options = [each for each in fields(self) if each.name in RECIPE]
+        changed = [
+            f"{one.name} {getattr(self, one.name)!r}" for one in options if getattr(self, one.name) != one.default
+        ]
+        if self.name != "exact" or changed:
+            found = changed[0] if changed else f"objective {self.name!r}"
+            raise UsageError(f"recommended is true with {found}; expected 'exact', and no option that the recipe sets")
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,7 @@ class RowObjective(FedObjective):
         self.loss: nn.Module
         if config.recommended:
             score = {"max_order": config.max_order, "smoothing": config.smoothing}
-            self.loss = ExpectedBLEULoss.recommended(EOS, **score, process_group=group, word_start=word_start)
+            self.loss = ExpectedBLEULoss.recommended(eos_id=EOS, **score, process_group=group, word_start=word_start)
         elif self.expects:
             self.loss = expected_loss(
                 config,
