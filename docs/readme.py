@@ -1,4 +1,4 @@
-"""Writes the results of the README from results/: nothing between its two markers is typed.
+"""Writes the results of the README from results/: nothing between its markers is typed.
 
     python docs/readme.py
 
@@ -25,11 +25,39 @@ wide intervals. The [results page](docs/results.md) explains the objectives and 
 """
 CAPTION = """Test BLEU of cross-entropy (mean ± standard deviation over seeds), and the gain of two objectives over it
 with the p-value of a paired t-test over seeds. All objectives start from the same weights and train for the same number
-of epochs. *exact* is `ExpectedBLEULoss()`. *sharp-mix*, the recommended recipe, adds a random length, a sharper softmax
-and 0.1 times the cross-entropy. [Improve BLEU](docs/better.md) lists all recipes that were tried. sacreBLEU signature:
+of epochs. *exact* is `ExpectedBLEULoss()`. *sharp-mix* adds a random length, a sharper softmax and 0.1 times the
+cross-entropy. [Improve BLEU](docs/better.md) lists all recipes that were tried. sacreBLEU signature:
 {signatures}.
 """
-MARKED = re.compile(r"(<!-- results: begin[^\n]*-->\n).*?(<!-- results: end -->)", re.S)
+MARKED = r"(<!-- {0}: begin[^\n]*-->\n).*?(<!-- {0}: end -->)"
+
+
+def claims() -> str:
+    """What is gained and what it costs: one line each, with its conditions."""
+    sys.path.insert(0, str(ROOT / "docs" / "_ext"))
+    import one_pass_numbers
+    import translation
+    from studies import NUMBERS
+
+    lines = []
+    if ("builtin", "nat") in (found := one_pass_numbers.runs()):
+        summary = found["builtin", "nat"]
+        systems = summary["scores"]["greedy"]["systems"]
+        before, after = (translation.score(systems[label]) for label in ("ce", "exact"))
+        lines.append(
+            "**One-pass models**: exact expected BLEU takes a model whose likelihood has converged from "
+            f"{before} to {after} test BLEU ([built-in corpus, {translation.number_of_seeds(summary)}](docs/one-pass.md))."
+        )
+    greedy, beam = (translation.gain(f"multi30k sharp-mix {search}") for search in ("greedy", "beam 5"))
+    lines.append(
+        f"**Autoregressive models**: {greedy} BLEU with greedy search and {beam} with a beam of 5 over cross-entropy "
+        "trained for as long ([LSTM, multi30k, 3 seeds, *sharp-mix*](docs/results.md)); most other corpora gain less."
+    )
+    lines.append(
+        f"**Cost**: {NUMBERS['loss-cost']()} of the time of cross-entropy, forward and backward ([float32 on a CPU, "
+        "C kernels, vocabularies from 8,000 tokens](docs/performance.md)); no GPU was measured."
+    )
+    return "\n".join(f"* {line}" for line in lines) + "\n"
 
 
 def results() -> str:
@@ -39,39 +67,38 @@ def results() -> str:
     from measured import markdown
     from studies import NUMBERS
 
-    number = {name: make() for name, make in NUMBERS.items()}
     rows = [
         [
             "time of the loss, forward and backward, relative to cross-entropy "
             "(float32 on a CPU, C kernels, 1 and 2 threads, V from 8,000)",
-            number["loss-cost"],
+            NUMBERS["loss-cost"](),
             "loss",
         ],
-        ["the same in a process that keeps its memory between steps", number["loss-cost-kept"], "loss"],
+        ["the same in a process that keeps its memory between steps", NUMBERS["loss-cost-kept"](), "loss"],
         [
             "cosine of its gradient with the gradient of E[BLEU]",
-            f"{number['exact-least-cosine']} or more",
+            f"{NUMBERS['exact-least-cosine']()} or more",
             "estimators",
         ],
-        ["the same for the paper's bound", f"{number['bound-least-cosine']} or more", "estimators"],
+        ["the same for the paper's bound", f"{NUMBERS['bound-least-cosine']()} or more", "estimators"],
         [
             "variance per sample of REINFORCE (leave-one-out) relative to the unbiased loss",
-            f"{number['unbiased-variance-gain']} times",
+            f"{NUMBERS['unbiased-variance-gain']()} times",
             "estimators",
         ],
         [
             "correlation of the paper's bound with sampled E[BLEU] during training",
-            f"{number['toy-least-correlation']} or more",
+            f"{NUMBERS['toy-least-correlation']()} or more",
             "toy",
         ],
         [
             "references with repeated words whose expected matches the bound exceeds",
-            f"{number['toy-repeated-exceeds']}, by up to {number['toy-largest-excess']}",
+            f"{NUMBERS['toy-repeated-exceeds']()}, by up to {NUMBERS['toy-largest-excess']()}",
             "toy",
         ],
         [
             "sentences for which expected BLEU ranks two models wrongly: in tokens, in words",
-            f"{number['tokens-opposite-across']}, {number['words-opposite-across']}",
+            f"{NUMBERS['tokens-opposite-across']()}, {NUMBERS['words-opposite-across']()}",
             "subwords",
         ],
     ]
@@ -80,12 +107,16 @@ def results() -> str:
     if not translation.kept():
         return f"{translation.NONE_YET}\n{others}"
     caption = CAPTION.format(signatures=translation.signatures())
-    return f"{FIGURE}\n{translation.effect()}\n{caption}\n{others}"
+    return f"{translation.effect()}\n{caption}\n{others}"
 
 
 def updated(readme: str) -> str:
     """The README with the current results."""
-    return MARKED.sub(lambda match: f"{match[1]}\n{results()}\n{match[2]}", readme)
+    for name, text in (("claims", claims()), ("figure", FIGURE), ("results", results())):
+        readme = re.sub(
+            MARKED.format(name), lambda match, text=text: f"{match[1]}\n{text}\n{match[2]}", readme, flags=re.S
+        )
+    return readme
 
 
 if __name__ == "__main__":
