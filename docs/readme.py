@@ -44,9 +44,10 @@ def claims() -> str:
         summary = found["builtin", "nat"]
         systems = summary["scores"]["greedy"]["systems"]
         before, after = (translation.score(systems[label]) for label in ("ce", "exact"))
+        seeds = translation.number_of_seeds(summary)
         lines.append(
             "**One-pass models**: exact expected BLEU takes a model whose likelihood has converged from "
-            f"{before} to {after} test BLEU ([built-in corpus, {translation.number_of_seeds(summary)}](docs/one-pass.md))."
+            f"{before} to {after} test BLEU ([built-in corpus, {seeds}](docs/one-pass.md))."
         )
     greedy, beam = (translation.gain(f"multi30k sharp-mix {search}") for search in ("greedy", "beam 5"))
     lines.append(
