@@ -10,7 +10,7 @@ FOLDER = RESULTS / "one_pass"
 KINDS = ("nat", "ctc")
 CORPORA = {"tatoeba_tiny": "`tatoeba_tiny`", "builtin": "`builtin`", "builtin_long": "`builtin`, longer tuning"}
 NAMES = {
-    "base": "likelihood, converged",
+    "base": "likelihood (first phase)",
     "ce": "more likelihood",
     "exact": "exact",
     "exact-mix": "exact + 0.1 likelihood",
