@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 from timing import machine
 
 from bleugrad.data.preparation import prepare
@@ -82,6 +83,9 @@ def draw(rows: list[dict[str, Any]]) -> Draw:
                     row["name"], (row[way], 100 * row["bleu"]), (0, 7), textcoords="offset points", ha="center"
                 )
             axes.set_xscale("log")
+            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes.xaxis.set_major_formatter("{x:,.0f}")
+            axes.xaxis.set_minor_formatter(NullFormatter())
             axes.set_title(title, fontsize=10)
             axes.margins(0.2, 0.25)
             axes.set_ylabel("test BLEU")

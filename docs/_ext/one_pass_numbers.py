@@ -4,13 +4,13 @@ from functools import partial
 from typing import Any
 
 import translation
-from measured import NUMBERS, RESULTS, markdown, number, read, table
+from measured import NUMBERS, RESULTS, markdown, number, read, span, table
 
 FOLDER = RESULTS / "one_pass"
 KINDS = ("nat", "ctc")
 CORPORA = {"tatoeba_tiny": "`tatoeba_tiny`", "builtin": "`builtin`", "builtin_long": "`builtin`, longer tuning"}
 NAMES = {
-    "base": "likelihood, converged",
+    "base": "likelihood (first phase)",
     "ce": "more likelihood",
     "exact": "exact",
     "exact-mix": "exact + 0.1 likelihood",
@@ -108,6 +108,16 @@ def one_pass_plane() -> str:
             for row in rows
         ],
     )
+
+
+def _speed(way: str) -> str:
+    """Sentences per second of the one-pass models, as a multiple of beam search."""
+    rows = _plane()["rows"]
+    searched = next(row for row in rows if row["beam"] > 1)
+    return span([row[way] / searched[way] for row in rows if row["kind"] in KINDS], lambda value: f"{value:.1f}")
+
+
+NUMBERS |= {f"one-pass-speed-{way}": partial(_speed, way) for way in ("batches", "alone")}
 
 
 @number

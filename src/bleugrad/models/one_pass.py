@@ -106,9 +106,11 @@ class OnePassModel(TranslationModel):
         The log-probability is that of these symbols, up to EOS or of all frames, and the score its mean over them.
         """
         training = self.training
-        self.eval()
+        if training:  # a walk over all modules takes as long as a layer
+            self.eval()
         hidden, lengths = self.decode(self.encode(source, source_lengths))
-        self.train(training)
+        if training:
+            self.train()
         project = self.projection() if len(source) >= MANY else self.project
         logits = project(hidden)
         with torch.autocast(logits.device.type, enabled=False):
