@@ -190,4 +190,5 @@ class ExpectedBLEULoss(ExpectedScoreLoss):
             "cross_entropy_weight": 1.0,
             "adaptive": True,
         }
-        return cls(**{**chosen, **options})
+        chosen.update(options)
+        return cls(**chosen)

@@ -137,8 +137,13 @@ class RowObjective(Objective):
         self.in_one_pass = self.expects and not self.own_tokens
         self.loss: nn.Module
         if config.recommended:
-            score = {"max_order": config.max_order, "smoothing": config.smoothing}
-            self.loss = ExpectedBLEULoss.recommended(eos_id=EOS, **score, process_group=group, word_start=word_start)
+            self.loss = ExpectedBLEULoss.recommended(
+                eos_id=EOS,
+                max_order=config.max_order,
+                smoothing=config.smoothing,
+                process_group=group,
+                word_start=word_start,
+            )
         elif self.expects:
             self.loss = ExpectedBLEULoss(
                 method=config.name,
