@@ -49,8 +49,8 @@ def summary(folder: Path) -> str:
         lines.append(f"| {' | '.join(cells)} |")
     mean, error = overall(runs)
     note = (
-        "Test BLEU and length ratio of greedy output. *Difference*: default minus cross-entropy, mean of validation and "
-        f"test set; *smallest*: of a single comparison. Mean difference of all {len(runs)} comparisons: {mean:+.2f} ± "
-        f"{error:.2f} (standard error over comparisons)."
+        "Test BLEU and length ratio of greedy output. *Difference*: default minus cross-entropy, mean of validation "
+        f"and test set; *smallest*: of a single comparison. Mean of all {len(runs)} comparisons: {mean:+.2f} "
+        f"± {error:.2f} (standard error over comparisons)."
     )
     return "\n".join([*lines, "", note, ""])
