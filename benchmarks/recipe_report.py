@@ -48,13 +48,9 @@ def summary(folder: Path) -> str:
         cells += [f"{fmean(differences):+.2f}", f"{min(differences):+.2f}", *(f"{ratio:.2f}" for ratio in ratios)]
         lines.append(f"| {' | '.join(cells)} |")
     mean, error = overall(runs)
-    return "\n".join(
-        [
-            *lines,
-            "",
-            "Test BLEU and length ratio of greedy output. *Difference*: default minus cross-entropy, mean of validation "
-            f"and test set; *smallest*: of a single comparison. Mean over all {len(runs)} comparisons: {mean:+.2f} ± "
-            f"{error:.2f} (standard error over comparisons).",
-            "",
-        ]
+    note = (
+        "Test BLEU and length ratio of greedy output. *Difference*: default minus cross-entropy, mean of validation "
+        f"and test set; *smallest*: of a single comparison. Mean of all {len(runs)} comparisons: {mean:+.2f} "
+        f"± {error:.2f} (standard error over comparisons)."
     )
+    return "\n".join([*lines, "", note, ""])

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from bleugrad import CTC, ExpectedBLEULoss, Graph, Projection
+from bleugrad.losses.recipe import END_POSITIONS, SHARPNESS
 from tests.losses.cases import assert_all_close, draw_batch, gradients
 
 EOS, SLOW = 0, pytest.mark.slow
@@ -34,6 +35,15 @@ TRACED = {
     "sentence": {"level": "sentence", "reduction": "none", "cross_entropy_weight": 0.3},
     "eos": {"eos_id": EOS, "cross_entropy_weight": 0.3},
     "bound eos": {"method": "bound", "eos_id": EOS},
+    "recipe": {
+        "level": "sentence",
+        "eos_id": EOS,
+        "end_positions": END_POSITIONS,
+        "sharpness": SHARPNESS,
+        "cross_entropy_weight": 1.0,
+        "adaptive": True,
+        "label_smoothing": 0.1,
+    },
 }
 
 
