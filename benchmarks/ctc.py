@@ -5,8 +5,8 @@
 
 Times are forward and backward passes in one thread, the candidates taking turns in one process, best of several rounds;
 ``loss.py`` says how, and what "as it comes" and "kept" mean. The baseline of CTC includes the log-softmax that
-``F.ctc_loss`` needs. References have half as many tokens as there are frames or vertices, drawn from Zipf's law, so that
-some n-grams repeat. Memory is the peak of a step beyond its inputs, gradients included.
+``F.ctc_loss`` needs. References have half as many tokens as there are frames or vertices, drawn from Zipf's law, so
+that some n-grams repeat. Memory is the peak of a step beyond its inputs, gradients included.
 """
 
 import argparse
