@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Any
 
 import translation
-from measured import RESULTS, markdown, table
+from measured import RESULTS, markdown, number, read, table
 from translation import Summary
 
 FOLDER = "recipes"
@@ -108,3 +108,25 @@ def several_references() -> str:
     header = ["recipe", "decoder input", "CE weight", "end positions", "batch size", "learning rate", "BLEU gain"]
     header += ["4-gram precision gain", "length ratio", "chrF gain"]
     return markdown(header, rows)
+
+
+def _after_convergence(search: str) -> str:
+    """Gain of the trainers' default over cross-entropy, from weights that cross-entropy had trained to convergence."""
+    pair = translation.difference(read("recipe/converged/summary.json")["scores"][search], "recommended")
+    assert pair is not None
+    return f"{100 * pair['difference']:+.2f}"
+
+
+@number
+def default_gain_greedy() -> str:
+    return _after_convergence("greedy")
+
+
+@number
+def default_gain_beam() -> str:
+    return _after_convergence("beam 5")
+
+
+@number
+def default_gain_seeds() -> str:
+    return translation.number_of_seeds(read("recipe/converged/summary.json"))

@@ -3,6 +3,7 @@
 import math
 import random
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -10,6 +11,7 @@ import torch.nn.functional as F
 import bleugrad
 from bleugrad.losses import recipe
 from tests.losses.cases import IGNORE, draw_batch, gradients
+from tests.oracles.enumeration import enumerate_statistics
 
 EOS, FIRST, WORDS = 1, 3, 30
 CLOSE = {"rtol": 0, "atol": 1e-12}
@@ -175,10 +177,45 @@ def pushes(loss, logits, labels):
 
 @pytest.mark.parametrize("words", [False, True])
 @pytest.mark.parametrize("certain", [0.0, 0.3, 0.7])
-@pytest.mark.parametrize("lengths", [(3, 9), (8, 22)])
+@pytest.mark.parametrize("lengths", [(3, 9), (8, 22), (15, 35)])
 def test_the_pushes_on_the_end_are_balanced(words, certain, lengths):
+    """BLEU alone, without positions after the end, mostly lowers EOS."""
     logits, labels = calibrated_rows(sentences(*lengths), certain)
     starts = torch.arange(WORDS) % 3 != 0 if words else None
     early, late = pushes(bleugrad.ExpectedBLEULoss.recommended(eos_id=EOS, word_start=starts), logits, labels)
-    print(words, certain, lengths, early / late)
     assert 0.5 < early / late < 2
+    early, late = pushes(bleugrad.ExpectedBLEULoss(eos_id=EOS, word_start=starts, level="sentence"), logits, labels)
+    assert early > 2 * late > 0
+
+
+def enumerated_loss(logits, label):
+    """The recipe of one sentence that ends in EOS, by enumeration of all its hypotheses in tokens."""
+    tokens, log_probs = label[:-1], logits - np.log(np.exp(logits).sum(1, keepdims=True))
+    nll = -log_probs[np.arange(len(label)), label].mean()
+    sharp = np.exp(recipe.SHARPNESS * log_probs)
+    rows = np.pad(sharp / sharp.sum(1, keepdims=True), ((0, 0), (0, 1)))
+    after = np.zeros(((len(tokens) + 1) // 2, rows.shape[1]))
+    after[:, -1] = 1  # a token that is in no reference
+    found = enumerate_statistics(np.concatenate([rows, after]), [tokens], eos_id=EOS)
+    precisions = (found.mean(found.matches) + 1) / (found.mean(found.totals) + 1)
+    bleu = found.mean(found.penalties) * precisions.prod() ** 0.25
+    return nll + weight_of(nll) * (1 - bleu), nll, 1 - bleu
+
+
+@pytest.mark.parametrize("label", [[2, 0, EOS], [0, 0, 2, EOS], [3, EOS]])
+def test_value_and_gradient_are_those_of_an_enumeration(seed, label):
+    """The gradient by central differences, with the weight of BLEU held."""
+    logits = torch.randn(1, len(label), 4, dtype=torch.float64)
+    loss = bleugrad.ExpectedBLEULoss.recommended(eos_id=EOS)
+    value, grad = gradients(lambda x: loss(x, torch.tensor([label])), logits)
+    wanted, nll, _ = enumerated_loss(logits[0].numpy(), label)
+    assert value.item() == pytest.approx(wanted, abs=1e-12)
+    weight, step = weight_of(nll), 1e-5
+    for place in np.ndindex(len(label), 4):
+        ends = []
+        for sign in (1, -1):
+            moved = logits[0].numpy().copy()
+            moved[place] += sign * step
+            _, nll, rest = enumerated_loss(moved, label)
+            ends.append(nll + weight * rest)
+        assert grad[0][place].item() == pytest.approx((ends[0] - ends[1]) / (2 * step), abs=1e-8)

@@ -64,11 +64,12 @@ class BLEUSchedule(TrainerCallback):
 
 
 class BLEUMonitor(TrainerCallback):
-    """Adds ``expected_bleu``, ``cross_entropy`` and ``length_ratio`` to each log entry of the training loss.
+    """Adds ``expected_bleu``, its interval, ``cross_entropy`` and ``length_ratio`` to each entry of the training loss.
 
     ``length_ratio`` is the expected length of the hypothesis over the length of the labels. It is computed under
-    teacher forcing, so it is at most slightly above 1: a ratio that falls means that the model learns to stop early.
-    Outputs that grow too long show in ``eval_length_ratio``, which :class:`bleugrad.hf.BLEUMetrics` computes from
+    teacher forcing, and counts the positions after the end, so by default it is at most about 1.5. A ratio that falls
+    means that the model learns to stop early, and one that rises that it does not stop in time. Outputs that grow far
+    too long show in ``eval_length_ratio``, which :class:`bleugrad.hf.BLEUMetrics` computes from
     generated text.
 
     :class:`bleugrad.hf.BLEULoss` adds a monitor to its trainer. Pass one yourself to stop training::

@@ -6,9 +6,9 @@
 * ``END_POSITIONS``: the length is random, and both sides of the end have a cost. A hypothesis that ends too early loses
   matches and brevity; one that does not end in time has half as many units more. The gradients that lower EOS before
   the end and raise it there then have a ratio of 0.5 to 2, for references of 3 to 35 tokens, in tokens and in words.
-  Without positions after the end the ratio is up to 12, and outputs of weak models grow (``tests/losses``).
-* ``SHARPNESS``: the loss scores slightly sharper rows, so that the model need not become certain. 2 was better than 1
-  on all corpora of ``results/`` after cross-entropy had converged, but it unbalances the end in long sentences.
+  Expected BLEU alone, with nothing after the end, has larger ratios, and outputs of weak models grow.
+* ``SHARPNESS``: the loss scores slightly sharper rows, so that the model need not become certain. With 2, one of
+  these ratios is below 0.5.
 * ``MOST`` and ``HALF``: see :func:`bleu_weight`. A weak model is trained by cross-entropy, at the usual learning rate.
 
 ``results/recipe`` compares the recipe with cross-entropy from models of several qualities.
