@@ -43,7 +43,8 @@ class Output(ABC):
     def statistics(self, targets: Targets, method: str, label_log_probs: bool = False) -> ExpectedStatistics:
         """The expected statistics against the targets, differentiable.
 
-        ``method`` is "exact", "bound" or "clipped_mean". With ``label_log_probs`` also the log-probability of each label.
+        ``method`` is "exact", "bound" or "clipped_mean". With ``label_log_probs`` also the log-probability of each
+        label.
         """
 
 
