@@ -31,7 +31,7 @@ void automaton_start(const Automaton *own, REAL *state);
    row of all columns; `blank` is NULL where there is none. */
 REAL automaton_emit(const Automaton *own, const REAL *tokens, const REAL *blank, const REAL *old, REAL *now);
 
-/* The adjoint: `of` is the cotangent of the state after the token and becomes that of the state before it. */
+/* The adjoint: `of` is the gradient of the state after the token and becomes that of the state before it. */
 void automaton_pull(
     const Automaton *own, const REAL *tokens, const REAL *blank, const REAL *old, REAL *of, REAL given,
     REAL *grad_tokens, REAL *grad_blank

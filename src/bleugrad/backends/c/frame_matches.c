@@ -88,7 +88,7 @@ static REAL lanes_run(const Sentence *own, int64_t order, int64_t column, const 
     return lane_sum(sum);
 }
 
-/* Adjoint of lanes_frame: `of` (2 order - 1, LANES) are the cotangents of the states, after the frame and then before. */
+/* Adjoint of lanes_frame: `of` (2 order - 1, LANES) are the gradients of the states, after the frame and then before. */
 static inline REAL lanes_pull_frame(
     const REAL *restrict q, REAL blank, const REAL *restrict differs, const REAL *restrict old, REAL *restrict of,
     const REAL *restrict given, REAL *restrict grad_q, int64_t order
@@ -122,30 +122,30 @@ static inline REAL lanes_pull_frame(
 
 static void lanes_pull(
     const Sentence *own, int64_t order, int64_t column, const REAL *weights, const REAL *differs, REAL given,
-    REAL *cotangents, REAL *grad_blank
+    REAL *grad_states, REAL *grad_blank
 ) {
     const Patterns *of = own->patterns;
     int64_t size = 2 * order * LANES;
     REAL scaled[LANES];
-    memset(cotangents, 0, size * sizeof(REAL));
+    memset(grad_states, 0, size * sizeof(REAL));
     for (int l = 0; l < LANES; l++) scaled[l] = given * weights[l];
     for (int64_t t = of->steps - 1; t >= 0; t--) {
         int64_t cell = t * of->batch + own->sentence, at = t * own->width + column;
         grad_blank[cell] += lanes_pull_frame(
-            own->tokens + at, own->blank[cell], differs, own->states + t * size, cotangents, scaled,
+            own->tokens + at, own->blank[cell], differs, own->states + t * size, grad_states, scaled,
             own->grad_tokens + at, order
         );
     }
 }
 
-/* An n-gram alone: the sum of its matches, and with `given`, the cotangent of that, what it adds to the gradients. 1 where memory is
+/* An n-gram alone: the sum of its matches, and with `given`, the gradient of that, what it adds to the gradients. 1 where memory is
    short. */
 static int special_run(Sentence *own, int64_t order, int64_t column, REAL *out, const REAL *given, REAL *grad_blank) {
     const Patterns *of = own->patterns;
     Automaton one;
     if (automaton_open(&one, of, own->ids, own->sentence, order, column, 1)) return 1;
     int64_t size = one.levels * one.size, kept = given ? of->steps + 1 : 2;
-    REAL *states = calloc((kept + 1) * size, sizeof(REAL)), *cotangent = states + kept * size;
+    REAL *states = calloc((kept + 1) * size, sizeof(REAL)), *grad_state = states + kept * size;
     if (states) {
         automaton_start(&one, states);
         for (int64_t t = 0; t < of->steps; t++) {
@@ -157,7 +157,7 @@ static int special_run(Sentence *own, int64_t order, int64_t column, REAL *out, 
         for (int64_t t = of->steps - 1; given && t >= 0; t--) {
             int64_t cell = t * of->batch + own->sentence;
             automaton_pull(
-                &one, own->tokens + t * own->width, own->blank + cell, states + t * size, cotangent, *given,
+                &one, own->tokens + t * own->width, own->blank + cell, states + t * size, grad_state, *given,
                 own->grad_tokens + t * own->width, grad_blank + cell
             );
         }
@@ -170,13 +170,13 @@ static int special_run(Sentence *own, int64_t order, int64_t column, REAL *out, 
 /* All n-grams of an order. */
 static int order_run(Sentence *own, int64_t order, REAL *out, const REAL *given, REAL *grad_blank, REAL *differs) {
     const Patterns *of = own->patterns;
-    REAL weights[LANES], *cotangents = differs + of->orders * LANES;
+    REAL weights[LANES], *grad_states = differs + of->orders * LANES;
     int failed = 0;
     for (int64_t column = 0; column < of->columns; column += LANES) {
         if (lanes_load(own, order, column, weights, differs)) {
             REAL sum = lanes_run(own, order, column, weights, differs, given != NULL);
             if (out) *out += sum;
-            if (given) lanes_pull(own, order, column, weights, differs, *given, cotangents, grad_blank);
+            if (given) lanes_pull(own, order, column, weights, differs, *given, grad_states, grad_blank);
         }
         for (int64_t j = column; j < column + LANES && j < of->columns; j++)
             if (pattern_is_special(of, own->sentence, order, j))
@@ -212,7 +212,7 @@ int frame_matches(void *const *with, int64_t first, int64_t last) {
     return run(with, first, last, with[3], NULL, (REAL *[2]){NULL, NULL});
 }
 
-/* The cotangents of tokens and blank from that of the matches. */
+/* The gradients of tokens and blank from that of the matches. */
 int frame_matches_backward(void *const *with, int64_t first, int64_t last) {
     return run(with, first, last, NULL, with[3], (REAL *[2]){with[4], with[5]});
 }

@@ -120,7 +120,7 @@ static void pull_times(REAL *to, const REAL *factor, const REAL *q, const REAL *
     }
 }
 
-/* Adjoint of emit_order: `of` are the cotangents after the token, `back` those before it. */
+/* Adjoint of emit_order: `of` are the gradients after the token, `back` those before it. */
 static void pull_order(
     const Walk *own, int64_t order, const REAL *restrict before, const REAL *restrict of, REAL *restrict back,
     REAL given, REAL *restrict of_made
@@ -181,7 +181,7 @@ int path_matches(void *const *with, int64_t first, int64_t last) {
     return failed;
 }
 
-/* From the cotangents of the rows after the vertices of a block: those of the rows before them, and of the tokens. */
+/* From the gradients of the rows after the vertices of a block: those of the rows before them, and of the tokens. */
 int path_matches_backward(void *const *with, int64_t first, int64_t last) {
     const Paths *paths = with[0];
     const Patterns *of = &paths->patterns;

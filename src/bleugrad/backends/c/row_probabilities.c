@@ -147,7 +147,7 @@ static __attribute__((noinline)) void scale_last(
     }
 }
 
-/* Exponentials become the gradient of the logits, apart from single tokens: scale[r] p, and what `weight`, the cotangent
+/* Exponentials become the gradient of the logits, apart from single tokens: scale[r] p, and what `weight`, the gradient
    of `repeated`, gives the frame before and the frame itself. */
 int frame_gradient(void *const *with, int64_t first, int64_t last) {
     const Frames *of = with[0];

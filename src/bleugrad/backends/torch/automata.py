@@ -57,7 +57,7 @@ class Automata:
     def pull(
         self, of_state: Tensor, of_new: Tensor, token_probs: Tensor, state: Tensor, blank: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Adjoint of :meth:`emit`: cotangents of the state before, of token probabilities and of blank, (B,).
+        """Adjoint of :meth:`emit`: gradients of the state before, of token probabilities and of blank, (B,).
 
         ``of_new`` (B, 1, 1) is the same for all n-grams; their weights are applied here.
         """
