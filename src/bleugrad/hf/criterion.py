@@ -46,9 +46,9 @@ class BlendedParts(LossBase):
         adaptive: bool = False,
         label_smoothing: float = 0.0,
     ) -> None:
-        super().__init__(expectation, word_start=word_start)
+        super().__init__(expectation, word_start=word_start, label_smoothing=label_smoothing)
         self.register_buffer("excluded", excluded, persistent=False)
-        self.weighting, self.blend, self.adaptive, self.label_smoothing = weighting, 1.0, adaptive, label_smoothing
+        self.weighting, self.blend, self.adaptive = weighting, 1.0, adaptive
 
     def forward(self, logits: Tensor | Output, labels: Tensor, references: Any = None) -> Tensor:
         """The parts, from logits or from hidden states with their projection."""

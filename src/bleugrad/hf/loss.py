@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bleugrad.arguments import check_choice, check_nonnegative, check_share
+from bleugrad.arguments import check_choice, check_nonnegative
 from bleugrad.hf import checks
 from bleugrad.hf.counting import IGNORED, mean_over_processes, predicted_labels, process_group
 from bleugrad.hf.criterion import WEIGHTINGS, BlendedParts
@@ -126,7 +126,7 @@ class BLEULoss:
             weighting=weighting,
             word_start=word_starts(tokenizer, self.vocabulary, words),
             adaptive=adaptive,
-            label_smoothing=check_share("label_smoothing", label_smoothing or 0.0),
+            label_smoothing=label_smoothing or 0.0,
         )
         self.bleu_weight = bleu_weight
         self.watch = ForwardWatch(model, fused, self.check_decoder_inputs)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Optional, TypedDict
 import torch
 from torch import Tensor, nn
 
-from bleugrad.arguments import check_choice, check_nonnegative
+from bleugrad.arguments import check_choice, check_nonnegative, check_share
 from bleugrad.pooling import Pool, ProcessPool
 from bleugrad.references.targets import Targets
 from bleugrad.scores.expectation import Expectation
@@ -43,6 +43,8 @@ class LossBase(nn.Module):
         word_start: Tensor | None = None,
         reduction: str = "mean",
         cross_entropy_weight: float = 0.0,
+        label_smoothing: float = 0.0,
+        adaptive: bool = False,
         process_group: Optional["ProcessGroup"] = None,
     ) -> None:
         super().__init__()
@@ -53,6 +55,9 @@ class LossBase(nn.Module):
             )
         self.expectation, self.reduction = expectation, reduction
         self.cross_entropy_weight = check_nonnegative("cross_entropy_weight", cross_entropy_weight)
+        self.label_smoothing, self.adaptive = check_share("label_smoothing", label_smoothing), adaptive
+        if adaptive and self.cross_entropy_weight == 0:
+            raise ValueError("adaptive is True, but cross_entropy_weight is 0; expected 1 or another weight above 0")
         self.register_buffer("word_start", word_start, persistent=False)
         self.pool: Pool | None = None if process_group is None else ProcessPool(process_group)
 

@@ -1,11 +1,10 @@
 """The loss most people import: 1 - expected BLEU, in the place of cross-entropy."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Optional
 
 from torch import Tensor
 
-from bleugrad.arguments import check_share
 from bleugrad.losses import recipe
 from bleugrad.losses.base import LossBase, LossOptions
 from bleugrad.losses.recipe import adaptive_weight, smoothed_log_probs
@@ -37,28 +36,6 @@ class ExpectedScoreLoss(LossBase):
     ``cross_entropy_weight``, ``label_smoothing``, ``adaptive`` and ``process_group`` of
     :class:`bleugrad.ExpectedBLEULoss`.
     """
-
-    def __init__(
-        self,
-        expectation: Expectation[Any],
-        *,
-        word_start: Tensor | None = None,
-        reduction: str = "mean",
-        cross_entropy_weight: float = 0.0,
-        label_smoothing: float = 0.0,
-        adaptive: bool = False,
-        process_group: Optional["ProcessGroup"] = None,
-    ) -> None:
-        super().__init__(
-            expectation,
-            word_start=word_start,
-            reduction=reduction,
-            cross_entropy_weight=cross_entropy_weight,
-            process_group=process_group,
-        )
-        self.label_smoothing, self.adaptive = check_share("label_smoothing", label_smoothing), adaptive
-        if adaptive and self.cross_entropy_weight == 0:
-            raise ValueError("adaptive is True, but cross_entropy_weight is 0; expected 1 or another weight above 0")
 
     def forward(
         self,
