@@ -205,6 +205,7 @@ LOGITS = torch.zeros(3, 4)
         ({"samples": 2**62}, "samples is 4611686018427387904"),
         ({"seed": 2**64}, "seed is an int of 65 bits"),
         ({"method": "fast"}, "method is 'fast'"),
+        ({"method": "clipped_mean"}, "method is 'clipped_mean'; expected 'exact' or 'bound'"),
         ({"mask": torch.ones(2, dtype=torch.bool)}, "mask has shape"),
     ],
 )

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import bleugrad
+from bleugrad.backends.c.build import SWITCH
 from tests.cases import assert_near, draw_references, one_hot_logits
 from tests.oracles.one_pass import clipped_mean, frame_outputs, merge, tabulate
 
@@ -26,9 +27,11 @@ def rows(logits):
 FAMILIES = ("random", "self-overlapping", "distinct", "several", "short")
 
 
+@pytest.mark.parametrize("kernels", ["1", "0"], ids=["compiled", "torch"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_matches_and_mean_length_are_exact(rng, family):
-    for _ in range(12):
+def test_matches_and_mean_length_are_exact(rng, monkeypatch, family, kernels):
+    monkeypatch.setenv(SWITCH, kernels)
+    for _ in range(10):
         logits, blank, references = draw(rng, family)
         table = tabulate(frame_outputs(rows(logits[0]), blank), references, 5)
         found = bleugrad.expected_bleu(bleugrad.CTC(logits, blank_id=blank), [references], max_order=5)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bleugrad.arguments import check_int
+from bleugrad.arguments import check_choice, check_int
 from bleugrad.backends.torch.sampled_rows import draw_tokens
 from bleugrad.explanation.contributions import contributions, windows_by_start
 from bleugrad.explanation.result import Explanation, NGram, Order, SampledBLEU, TokenGradient, check_cells
@@ -18,7 +18,6 @@ from bleugrad.references.sequences import before_eos
 from bleugrad.references.targets import Targets, check_mask, prepare_targets
 from bleugrad.scores.bleu import BLEU
 from bleugrad.scores.bleu_of_ids import bleu
-from bleugrad.scores.expectation import Expectation
 from bleugrad.scores.expected_bleu import expected_bleu
 from bleugrad.scores.results import ExpectedBLEUResult
 
@@ -77,7 +76,8 @@ def explain(
         >>> ngram.text, ngram.clip, ngram.exact, ngram.bound, ngram.above
         (('a',), 2, 1.375, 1.5, True)
     """
-    score = Expectation(BLEU(max_order, weights, smoothing), method, "sentence").score
+    check_choice("method", method, ("exact", "bound"))
+    score = BLEU(max_order, weights, smoothing)
     rows, labels = _counted_rows(logits, mask, _check_labels("tokens", tokens, logits, 0))
     targets = _targets(reference, rows, eos_id, word_start, max_order)
     check_cells("the explanation", rows.shape[0], int(targets.tokens.lengths.sum()), max_order, MOST_CELLS)

@@ -29,7 +29,8 @@ class Graph(Output):
         lengths: (B,), vertices that count; all by default.
         sharpness: scores token distributions proportional to p ^ sharpness; transitions stay as they are.
 
-    O(B T V + B T^2 (N^2 R + T)) time, and one tensor of the logits' size beyond them.
+    O(B T V + B T^2 (N^2 R + T)) time. Memory: one tensor of the logits' size beyond them, and four with
+    N (N + 1) / 2 R + T numbers for each vertex.
 
     Example:
         >>> import torch, bleugrad
