@@ -17,8 +17,8 @@ def frame_lengths(blank: Tensor, repeated: Tensor, limits: Tensor) -> Lengths:
         S_t[l] = S_{t-1}[l] c_t + B_{t-1}[l-1] (1 - blank_t) + S_{t-1}[l-1] (1 - blank_t - c_t)
         B_t[l] = (S_{t-1}[l] + B_{t-1}[l]) blank_t,                c_t = repeated_t / (1 - blank_{t-1})
 
-    It is exact for certain frames, and where the vocabulary is one token and blank. O(B T^2) time. Where a frame is
-    certainly blank, c_t = 0 instead of 0 / 0.
+    It is exact for certain frames, and where the vocabulary is one token and blank. O(B T^2) time and memory. Where a
+    frame is certainly blank, c_t = 0 instead of 0 / 0.
     """
     batch, steps = blank.shape
     within = torch.arange(steps, device=limits.device) < limits[:, None]

@@ -10,13 +10,13 @@ from bleugrad.backends import operations
 from bleugrad.backends.dtypes import compute_dtype
 from bleugrad.matches.frames import frame_statistics
 from bleugrad.matches.statistics import ExpectedStatistics
-from bleugrad.outputs.output import Output
+from bleugrad.outputs.output import UnalignedOutput
 from bleugrad.outputs.rows import check_floating, check_rows
 from bleugrad.references.sequences import check_lengths, close_up
 from bleugrad.references.targets import Targets
 
 
-class CTC(Output):
+class CTC(UnalignedOutput):
     """Frames (B, T, V) of a CTC model: repeated symbols are merged, then blanks are removed.
 
     Pass it wherever logits are accepted. Frames are independent and nothing is fed back, so expectations are over what
@@ -48,8 +48,6 @@ class CTC(Output):
         (0.825, torch.Size([2, 6, 20]))
     """
 
-    aligned = False
-
     def __init__(self, logits: Tensor, *, blank_id: int, lengths: Tensor | None = None, sharpness: float = 1.0) -> None:
         batch, steps, vocabulary = check_floating("logits", logits, "(B, T, V)", 3).shape
         if not 0 <= check_int("blank_id", blank_id) < vocabulary:
@@ -61,20 +59,9 @@ class CTC(Output):
         """Logits multiplied by ``sharpness`` for matches and lengths; the CTC loss stays that of the model."""
         return CTC(self.logits, blank_id=self.blank_id, lengths=self.lengths, sharpness=self.sharpness * sharpness)
 
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """(B, T, V)."""
-        batch, steps, vocabulary = self.logits.shape
-        return batch, steps, vocabulary
-
-    @property
-    def device(self) -> torch.device:
-        """Where the logits live."""
-        return self.logits.device
-
     def statistics(self, targets: Targets, method: str, label_log_probs: bool = False) -> ExpectedStatistics:
         """See :meth:`Output.statistics`."""
-        self.check_unaligned(targets, method)
+        self.check_options(targets, method)
         if not torch.compiler.is_compiling():
             ids, lengths = targets.tokens.ids, targets.tokens.lengths
             within = torch.arange(ids.shape[2], device=ids.device) < lengths[..., None]

@@ -7,13 +7,13 @@ from bleugrad.backends import operations
 from bleugrad.backends.dtypes import compute_dtype
 from bleugrad.matches.paths import path_statistics
 from bleugrad.matches.statistics import ExpectedStatistics
-from bleugrad.outputs.output import Output
+from bleugrad.outputs.output import UnalignedOutput
 from bleugrad.outputs.rows import check_floating, check_rows
 from bleugrad.references.sequences import check_lengths
 from bleugrad.references.targets import Targets
 
 
-class Graph(Output):
+class Graph(UnalignedOutput):
     """Vertices (B, T, V) and transitions (B, T, T) of a directed acyclic graph, as in DA-Transformer.
 
     A path starts at vertex 0, goes from w to a later vertex u with probability softmax(transitions[w, w + 1:])[u], and
@@ -43,8 +43,6 @@ class Graph(Output):
         (0.693, torch.Size([2, 6, 20]), torch.Size([2, 6, 6]))
     """
 
-    aligned = False
-
     def __init__(
         self, logits: Tensor, transitions: Tensor, *, lengths: Tensor | None = None, sharpness: float = 1.0
     ) -> None:
@@ -62,20 +60,9 @@ class Graph(Output):
         """Logits of the tokens multiplied by ``sharpness``."""
         return Graph(self.logits, self.transitions, lengths=self.lengths, sharpness=self.sharpness * sharpness)
 
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """(B, T, V)."""
-        batch, steps, vocabulary = self.logits.shape
-        return batch, steps, vocabulary
-
-    @property
-    def device(self) -> torch.device:
-        """Where the logits live."""
-        return self.logits.device
-
     def statistics(self, targets: Targets, method: str, label_log_probs: bool = False) -> ExpectedStatistics:
         """See :meth:`Output.statistics`."""
-        self.check_unaligned(targets, method)
+        self.check_options(targets, method)
         if label_log_probs:
             raise TypeError("cross_entropy_weight is above 0, but Graph has no cross-entropy of labels; expected 0")
         logits = self.logits if self.sharpness == 1 else self.logits * self.sharpness

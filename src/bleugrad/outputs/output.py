@@ -41,12 +41,31 @@ class Output(ABC):
 
     @abstractmethod
     def statistics(self, targets: Targets, method: str, label_log_probs: bool = False) -> ExpectedStatistics:
-        """The expected statistics against the targets, differentiable; ``method`` is one of METHODS.
+        """The expected statistics against the targets, differentiable.
 
-        With ``label_log_probs`` also the log-probability of each label.
+        ``method`` is "exact", "bound" or "clipped_mean". With ``label_log_probs`` also the log-probability of each
+        label.
         """
 
-    def check_unaligned(self, targets: Targets, method: str) -> None:
+
+class UnalignedOutput(Output):
+    """An output made of ``logits`` (B, T, V) whose labels are references, since its length follows from it."""
+
+    aligned = False
+    logits: Tensor
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(B, T, V)."""
+        batch, steps, vocabulary = self.logits.shape
+        return batch, steps, vocabulary
+
+    @property
+    def device(self) -> torch.device:
+        """Where the logits live."""
+        return self.logits.device
+
+    def check_options(self, targets: Targets, method: str) -> None:
         """Raise for options that outputs without aligned labels do not have."""
         name = type(self).__name__
         if method == "bound":
