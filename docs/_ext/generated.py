@@ -49,7 +49,7 @@ class Generated(SphinxDirective):
     has_content = True
 
     def show(self, text: str) -> list[nodes.Node]:
-        for path in RESULTS.glob("*/*.json"):
+        for path in RESULTS.glob("**/*.json"):
             self.env.note_dependency(str(path))
         return self.parse_text_to_nodes(text, allow_section_headings=False)
 

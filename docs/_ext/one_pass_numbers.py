@@ -1,6 +1,8 @@
 """Numbers of the documentation: one-pass models, from results/one_pass."""
 
+from collections.abc import Callable
 from functools import partial
+from statistics import mean
 from typing import Any
 
 import translation
@@ -32,14 +34,18 @@ def runs() -> dict[tuple[str, str], translation.Summary]:
     return found
 
 
-def _cell(summary: translation.Summary, label: str) -> str:
+def _test(summary: translation.Summary, label: str) -> str:
     systems = summary["scores"][SEARCH]["systems"]
     return translation.score(systems[label]) if label in systems else ""
 
 
-@table
-def one_pass() -> str:
-    """Test BLEU: one row per objective, one column per corpus and kind."""
+def _validation(summary: translation.Summary, label: str) -> str:
+    found = [run["best_bleu"] for run in summary["runs"].get(label, [])]
+    return translation.points(mean(found)) if found else ""
+
+
+def _compared(cell: Callable[[translation.Summary, str], str]) -> str:
+    """One row per objective, one column per corpus and kind."""
     found = runs()
     if not found:
         return NONE_YET
@@ -47,8 +53,20 @@ def one_pass() -> str:
     for (corpus, kind), summary in found.items():
         header.append(f"{CORPORA[corpus]}, `{kind}`, {translation.number_of_seeds(summary)}")
     labels = [label for label in NAMES if any(label in summary["titles"] for summary in found.values())]
-    rows = [[NAMES[label], *(_cell(summary, label) for summary in found.values())] for label in labels]
+    rows = [[NAMES[label], *(cell(summary, label) for summary in found.values())] for label in labels]
     return markdown(header, rows)
+
+
+@table
+def one_pass() -> str:
+    """Test BLEU."""
+    return _compared(_test)
+
+
+@table
+def one_pass_validation() -> str:
+    """Validation BLEU of the chosen epochs and learning rates."""
+    return _compared(_validation)
 
 
 @table
@@ -128,9 +146,11 @@ def one_pass_machine() -> str:
 
 USED = (
     "builtin nat exact base",
-    "builtin nat exact clipped-mean",
+    "builtin_long nat exact base",
+    "builtin ctc exact ce",
     "tatoeba_tiny nat exact base",
     "tatoeba_tiny nat exact ce",
+    "tatoeba_tiny nat exact clipped-mean",
     "tatoeba_tiny ctc exact base",
     "tatoeba_tiny ctc exact ce",
 )
