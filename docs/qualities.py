@@ -18,7 +18,7 @@ from recipe_report import NAMES, difference, groups, read_runs
 RESULTS = Path(__file__).parents[1] / "results" / "recipe"
 GREEN = "#3a9d5d"
 COLORS = {"t5": BLUE, "marian": ORANGE, "gpt2": GREEN}
-LOW, HIGH, MOST = -2, 2, 20
+LOW, HIGH, MOST = -2, 2, 35
 """Ranges of the axes: difference of BLEU, and BLEU before."""
 WIDTH, HEIGHT, LEFT, TOP, GAP = 330, 210, 46, 64, 46
 
