@@ -28,6 +28,12 @@ def of_hidden(**options):
     return lambda hidden: loss(bleugrad.Projection(hidden, head.weight.to(hidden), head.bias.to(hidden)))
 
 
+def of_output(kind):
+    """The loss of a CTC or graph output as a function of its logits; label 0 is the blank, so labels start at 1."""
+    loss, labels = bleugrad.ExpectedBLEULoss(), torch.tensor([[1, 2, 3], [4, 4, -100]])
+    return lambda logits: loss(kind(logits), labels)
+
+
 CALLS = {
     "exact": of(bleugrad.ExpectedBLEULoss(cross_entropy_weight=1.0)),
     "bound": of(bleugrad.ExpectedBLEULoss(method="bound")),
@@ -38,6 +44,8 @@ CALLS = {
     "several references": of(bleugrad.ExpectedBLEULoss(eos_id=0), references=[[[1, 2], [3]]] * B),
     "linear": of_hidden(),
     "linear words": of_hidden(word_start=STARTS),
+    "ctc": of_output(lambda logits: bleugrad.CTC(logits, blank_id=0)),
+    "graph": of_output(lambda logits: bleugrad.Graph(logits, logits[..., :T])),
     "sums": lambda logits: operations.sum_distribution(logits.softmax(-1)[None]),
     "reinforce": of(bleugrad.ReinforceLoss(generator=0)),
     "minimum risk": of(bleugrad.MinimumRiskLoss(generator=0)),
