@@ -62,6 +62,16 @@ def test_no_lower_bound_where_none_is_known():
     assert "lower" in metric.compute()
 
 
+def test_frames_have_no_interval_and_references_of_any_length():
+    logits, references = case()[0], torch.tensor([[3, 4] + [-100] * 7, [5] + [-100] * 8] * 3)  # as wide as the frames
+    metric = ExpectedBLEU()
+    metric.update(bleugrad.CTC(logits, blank_id=0), references)
+    wanted = bleugrad.expected_bleu(bleugrad.CTC(logits, blank_id=0), references, level="sentence").value.mean()
+    found = metric.compute()
+    assert set(found) == {"expected_bleu", "length_ratio"}
+    torch.testing.assert_close(found["expected_bleu"], wanted, rtol=1e-12, atol=0)
+
+
 @pytest.mark.parametrize("references", [1, 3])
 def test_token_bleu_equals_sacrebleu(references):
     sacrebleu = pytest.importorskip("sacrebleu")

@@ -17,7 +17,7 @@ class ExpectedBLEU(Metric):
 
     :meth:`compute` returns ``expected_bleu``, the mean of the sentences' values (a surrogate), ``lower`` and ``upper``,
     which are certain to contain the mean of the sentences' true expected BLEU, and ``length_ratio``, expected length
-    over reference length. Sentences without a position that counts are left out. ``lower`` is left out where no
+    over reference length. Sentences without a position that counts are left out. A bound is left out where no
     certificate is known, see :func:`bleugrad.expected_bleu`. States are sums in float64, so processes and batches of
     any size give the same result to rounding.
 
@@ -37,7 +37,7 @@ class ExpectedBLEU(Metric):
     higher_is_better = True
     is_differentiable = False
     sums: Tensor
-    uncertified: Tensor
+    unknown: Tensor
     word_start: Tensor | None
 
     def __init__(
@@ -55,7 +55,7 @@ class ExpectedBLEU(Metric):
         self.ignore_index = ignore_index
         self.register_buffer("word_start", word_start, persistent=False)
         self.add_state("sums", torch.zeros(6, dtype=torch.float64), dist_reduce_fx="sum")
-        self.add_state("uncertified", torch.zeros((), dtype=torch.long), dist_reduce_fx="sum")
+        self.add_state("unknown", torch.zeros(2, dtype=torch.long), dist_reduce_fx="sum")  # batches without a bound
 
     @torch.no_grad()
     def update(self, logits: Tensor | Output, references: Tensor | IdLists, mask: Tensor | None = None) -> None:
@@ -66,10 +66,12 @@ class ExpectedBLEU(Metric):
             references: labels (B, T), or references as for :func:`bleugrad.expected_bleu`.
             mask: (B, T) bool, positions that count; by default those with a label where ``references`` are (B, T).
         """
-        if mask is None and isinstance(references, Tensor) and references.shape == as_output(logits).shape[:2]:
-            mask = references.ne(self.ignore_index)
+        output = as_output(logits)
+        labels = references if isinstance(references, Tensor) and output.aligned else None
+        if mask is None and labels is not None and labels.shape == output.shape[:2]:
+            mask = labels.ne(self.ignore_index)
         result = expected_bleu(
-            logits,
+            output,
             references,
             mask=mask,
             level="sentence",
@@ -78,18 +80,19 @@ class ExpectedBLEU(Metric):
             **self.options,  # type: ignore[arg-type]
         )
         counts = torch.ones_like(result.value) if mask is None else mask.any(1).to(result.value)
-        lower = torch.zeros_like(result.value) if result.lower is None else result.lower
-        self.uncertified += int(result.lower is None)
-        assert result.upper is not None
-        parts = (result.value, lower, result.upper, result.hypothesis_lengths, result.reference_lengths)
+        bounds = (result.lower, result.upper)
+        self.unknown += torch.tensor([bound is None for bound in bounds], device=self.unknown.device)
+        known = (torch.zeros_like(result.value) if bound is None else bound for bound in bounds)
+        parts = (result.value, *known, result.hypothesis_lengths, result.reference_lengths)
         rows = torch.stack([torch.ones_like(counts), *parts]).double()
         self.sums += (rows * counts).sum(1).to(self.sums.device)
 
     def compute(self) -> dict[str, Tensor]:
-        """``expected_bleu``, ``lower`` where it is known, ``upper`` and ``length_ratio`` of all batches, 0..1."""
+        """``expected_bleu``, ``length_ratio``, and ``lower`` and ``upper`` where they are known, of all batches."""
         sentences, value, lower, upper, length, reference = self.sums
         number = sentences.clamp(min=1)
-        found = {"expected_bleu": value / number, "upper": upper / number}
-        if self.uncertified == 0:
-            found["lower"] = lower / number
-        return found | {"length_ratio": length / reference.clamp(min=1)}
+        found = {"expected_bleu": value / number, "length_ratio": length / reference.clamp(min=1)}
+        for name, bound, unknown in zip(("lower", "upper"), (lower, upper), self.unknown, strict=True):
+            if unknown == 0:
+                found[name] = bound / number
+        return found
