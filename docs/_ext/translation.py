@@ -32,7 +32,7 @@ CORPORA = {
 NAMES = {"base": "before tuning", "ce": "cross-entropy", "reinforce": "REINFORCE", "bound": "paper's bound"}
 """Objectives whose name on the pages is not their label."""
 SHOWN = ("exact", "sharp-mix")
-"""The objectives of the short table: the plain loss and the recommended recipe."""
+"""The objectives of the short table: the plain loss, and the best recipe that needs one decoder pass."""
 
 Summary = dict[str, Any]
 
