@@ -67,8 +67,6 @@ class Probabilities(RowOutput):
     def __init__(self, probs):
         self.probs, self.shape, self.device = probs, tuple(probs.shape), probs.device
 
-    shape, device = None, None
-
     def token_probabilities(self, ids, targets, word_start):
         nothing = self.probs.new_empty(0)
         return TokenProbabilities(self.probs.gather(2, ids[:, None].expand(*self.shape[:2], -1)), nothing, nothing)

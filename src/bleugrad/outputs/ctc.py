@@ -52,6 +52,7 @@ class CTC(UnalignedOutput):
         batch, steps, vocabulary = check_floating("logits", logits, "(B, T, V)", 3).shape
         if not 0 <= check_int("blank_id", blank_id) < vocabulary:
             raise ValueError(f"blank_id is {blank_id}; expected an id of the vocabulary, 0 to {vocabulary - 1}")
+        self.shape, self.device = (batch, steps, vocabulary), logits.device
         self.logits, self.blank_id, self.sharpness = logits, blank_id, sharpness
         self.lengths = None if lengths is None else check_lengths("lengths", lengths, batch, steps, logits.device)
 

@@ -53,6 +53,7 @@ class Graph(UnalignedOutput):
             raise ValueError(
                 f"transitions has shape {tuple(transitions.shape)}; expected {(batch, steps, steps)}, as logits' (B, T)"
             )
+        self.shape, self.device = (batch, steps, vocabulary), logits.device
         self.logits, self.transitions, self.sharpness = logits, transitions, sharpness
         self.lengths = None if lengths is None else check_lengths("lengths", lengths, batch, steps, logits.device)
 

@@ -16,6 +16,12 @@ class Output(ABC):
     :class:`bleugrad.outputs.rows.RowOutput` does that for all outputs with independent positions.
     """
 
+    shape: tuple[int, int, int]
+    """(B, T, V)."""
+
+    device: torch.device
+    """Where the output lives."""
+
     name = "logits"
     """What messages call it."""
 
@@ -24,16 +30,6 @@ class Output(ABC):
 
     lengths: Tensor | None = None
     """(B,), how many positions of each sentence count; None for all."""
-
-    @property
-    @abstractmethod
-    def shape(self) -> tuple[int, int, int]:
-        """(B, T, V)."""
-
-    @property
-    @abstractmethod
-    def device(self) -> torch.device:
-        """Where the output lives."""
 
     def sharpened(self, sharpness: float) -> "Output":
         """The same output with distributions proportional to p ^ sharpness, where it supports that."""
@@ -56,21 +52,9 @@ class Output(ABC):
 
 
 class UnalignedOutput(Output):
-    """An output made of ``logits`` (B, T, V) whose labels are references, since its length follows from it."""
+    """An output whose labels are references, since its length follows from it."""
 
     aligned = False
-    logits: Tensor
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """(B, T, V)."""
-        batch, steps, vocabulary = self.logits.shape
-        return batch, steps, vocabulary
-
-    @property
-    def device(self) -> torch.device:
-        """Where the logits live."""
-        return self.logits.device
 
     def check_options(self, targets: Targets, method: str) -> None:
         """Raise for options that outputs without aligned labels do not have."""

@@ -66,25 +66,15 @@ class Rows(RowOutput):
     """
 
     def __init__(self, logits: Tensor, sharpness: float = 1.0) -> None:
-        check_floating("logits", logits, "(B, T, V)", 3)
-        if logits.shape[2] == 0:
+        batch, steps, vocabulary = check_floating("logits", logits, "(B, T, V)", 3).shape
+        if vocabulary == 0:
             raise ValueError(f"logits has shape {tuple(logits.shape)}; expected (B, T, V) with V of at least 1")
+        self.shape, self.device = (batch, steps, vocabulary), logits.device
         self.logits, self.sharpness = logits, sharpness
 
     def sharpened(self, sharpness: float) -> "Rows":
         """Logits multiplied by ``sharpness`` for matches; the log-probabilities of targets stay those of the model."""
         return Rows(self.logits, self.sharpness * sharpness)
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """(B, T, V)."""
-        batch, steps, vocabulary = self.logits.shape
-        return batch, steps, vocabulary
-
-    @property
-    def device(self) -> torch.device:
-        """Where the logits live."""
-        return self.logits.device
 
     def token_probabilities(self, ids: Tensor, targets: Tensor | None, word_start: Tensor | None) -> TokenProbabilities:
         """See :meth:`RowOutput.token_probabilities`."""
@@ -130,28 +120,18 @@ class Projection(RowOutput):
     name = "hidden @ weight.T"
 
     def __init__(self, hidden: Tensor, weight: Tensor, bias: Tensor | None = None, sharpness: float = 1.0) -> None:
-        width = check_floating("hidden", hidden, "(B, T, H)", 3).shape[2]
+        batch, steps, width = check_floating("hidden", hidden, "(B, T, H)", 3).shape
         vocabulary, found = check_floating("weight", weight, "(V, H)", 2).shape
         if found != width or vocabulary == 0:
             raise ValueError(f"weight has shape {(vocabulary, found)}; expected (V, {width}), with the H of hidden")
         if bias is not None and check_floating("bias", bias, "(V,)", 1).shape[0] != vocabulary:
             raise ValueError(f"bias has shape {tuple(bias.shape)}; expected ({vocabulary},), V as in weight")
+        self.shape, self.device = (batch, steps, vocabulary), hidden.device
         self.hidden, self.weight, self.bias, self.sharpness = hidden, weight, bias, sharpness
 
     def sharpened(self, sharpness: float) -> "Projection":
         """See :meth:`Rows.sharpened`."""
         return Projection(self.hidden, self.weight, self.bias, self.sharpness * sharpness)
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """(B, T, V)."""
-        batch, steps, _ = self.hidden.shape
-        return batch, steps, self.weight.shape[0]
-
-    @property
-    def device(self) -> torch.device:
-        """Where the hidden states live."""
-        return self.hidden.device
 
     def token_probabilities(self, ids: Tensor, targets: Tensor | None, word_start: Tensor | None) -> TokenProbabilities:
         """See :meth:`RowOutput.token_probabilities`."""
