@@ -136,13 +136,19 @@ def test_train_tune_evaluate_and_translate(run, corpus, capsys, monkeypatch):
     together = system.translate(lines)
     assert together == (tuned / "evaluations" / "test.greedy.txt").read_text().splitlines()
     assert together == [system.translate([line])[0] for line in lines]
-    with pytest.raises(UsageError, match=r"beam is 5 with model\.kind '...', which translates in one pass; expected 1"):
-        system.translate(lines, beam=5)
+    if system.config.model.kind == "nat":
+        with pytest.raises(UsageError, match=r"beam is 5 with model\.kind 'nat', which has no beam search; expected 1"):
+            system.translate(lines, beam=5)
+        return
+    wide = system.search(lines, beam=5, n_best=3)
+    alone = [system.search([line], beam=5, n_best=3)[0] for line in lines]
+    assert [[one.text for one in best] for best in wide] == [[one.text for one in best] for best in alone]
+    greedy = [best[0].log_prob for best in system.search(lines)]
+    assert all(found[0].log_prob >= one for found, one in zip(wide, greedy, strict=True))  # a sum over frames
 
 
 def test_commands_refuse_what_one_pass_models_cannot(run, capsys):
     for words, message in (
-        (["evaluate", str(run), "--beam", "2"], "beam is 2 with model.kind"),
         (["translate", str(run), "--n-best", "2"], "n_best is 2; expected at most beam = 1"),
         (["tune", str(run), "--objective", "mrt"], "objective.name is 'mrt' with model.kind"),
         (["explain", str(run), "--sentence", "1"], "expected 'lstm', which is fed tokens"),

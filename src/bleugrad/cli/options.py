@@ -8,7 +8,7 @@ from typing import Any
 from bleugrad.configuration.stage import Setting, Stage, check_value, settings, value_at, walk
 
 PREFIX = "setting:"
-BEAM = "beam width, at most 1000; 1 is greedy (default: 5, or 1 for one-pass models, which need no search)"
+BEAM = "beam width, at most 1000; 1 is greedy (default: 5, or 1 for one-pass models; only 1 for nat)"
 
 
 def add_options(parser: ArgumentParser, kind: type[Stage]) -> None:

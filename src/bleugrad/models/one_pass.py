@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from bleugrad.models.config import ModelConfig
 from bleugrad.models.protocol import TranslationModel, check_source
 from bleugrad.models.search.hypothesis import Hypothesis
+from bleugrad.models.search.prefixes import prefix_beam
 from bleugrad.models.transformer import Layer, position_codes
 from bleugrad.special_ids import BOS, EOS, PAD, UNK
 
@@ -105,6 +106,19 @@ class OnePassModel(TranslationModel):
 
         The log-probability is that of these symbols, up to EOS or of all frames, and the score its mean over them.
         """
+        logits, totals, lengths = self.symbols(source, source_lengths, forbid_unk)
+        best_logits, best = logits.max(-1)
+        found = []
+        for row, values, length, most in zip(
+            best.tolist(), (best_logits - totals).tolist(), lengths.tolist(), maximum.tolist(), strict=True
+        ):
+            tokens, used = self.tokens(row[:length])
+            log_prob = sum(values[:used])
+            found.append(Hypothesis(tokens[:most], log_prob, log_prob / max(used, 1)))
+        return found
+
+    def symbols(self, source: Tensor, source_lengths: Tensor, forbid_unk: bool) -> tuple[Tensor, Tensor, Tensor]:
+        """Logits (B, T, V) in float32 or finer, -inf where a symbol is never chosen, their log-normalisers, lengths."""
         training = self.training
         if training:  # a walk over all modules takes as long as a layer
             self.eval()
@@ -118,15 +132,7 @@ class OnePassModel(TranslationModel):
             totals = logits.logsumexp(-1)
             for token in self.never(forbid_unk):
                 logits[..., token] = -torch.inf
-            best_logits, best = logits.max(-1)
-        found = []
-        for row, values, length, most in zip(
-            best.tolist(), (best_logits - totals).tolist(), lengths.tolist(), maximum.tolist(), strict=True
-        ):
-            tokens, used = self.tokens(row[:length])
-            log_prob = sum(values[:used])
-            found.append(Hypothesis(tokens[:most], log_prob, log_prob / max(used, 1)))
-        return found
+        return logits, totals, lengths
 
     def never(self, forbid_unk: bool) -> list[int]:
         """The symbols that are never chosen."""
@@ -193,6 +199,19 @@ class FrameModel(OnePassModel):
     def tokens(self, best: list[int]) -> tuple[list[int], int]:
         """The collapsed frames."""
         return collapsed(best), len(best)
+
+    @torch.inference_mode()
+    def beam(
+        self, source: Tensor, source_lengths: Tensor, maximum: Tensor, width: int, n_best: int, forbid_unk: bool = False
+    ) -> list[list[Hypothesis]]:
+        """The ``n_best`` translations of :func:`prefix_beam`; the score is the log-probability per frame."""
+        logits, totals, lengths = self.symbols(source, source_lengths, forbid_unk)
+        log_probs = logits - totals[..., None]
+        found = []
+        for rows, length, longest in zip(log_probs, lengths.tolist(), maximum.tolist(), strict=True):
+            best = prefix_beam(rows[:length], BLANK, width, longest)[:n_best]
+            found.append([Hypothesis(list(prefix), log_prob, log_prob / length) for prefix, log_prob in best])
+        return found
 
     def never(self, forbid_unk: bool) -> list[int]:
         """Never EOS, BOS, and UNK if it is forbidden."""

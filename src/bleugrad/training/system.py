@@ -52,7 +52,7 @@ class TranslationSystem:
         """The best translation of each line, which is text like the training text, with spaces between words.
 
         The translation of an empty line is empty. ``beam`` is the width of the search, at most 1,000; 1 is greedy. The
-        default is 5, or 1 for a one-pass model, which needs no search.
+        default is 5, or 1 for a one-pass model, which needs no search. A wider one of a "ctc" model sums over frames.
         """
         return [best[0].text for best in self.search(lines, beam)]
 
@@ -81,8 +81,8 @@ class TranslationSystem:
             return 1 if model.one_pass else USUAL_BEAM
         if not 1 <= check_int("beam", beam) <= WIDEST_BEAM:
             raise UsageError(f"beam is {beam}; expected 1 to {WIDEST_BEAM}")
-        if model.one_pass and beam > 1:
-            raise UsageError(f"beam is {beam} with model.kind {model.kind!r}, which translates in one pass; expected 1")
+        if model.kind == "nat" and beam > 1:
+            raise UsageError(f"beam is {beam} with model.kind 'nat', which has no beam search; expected 1")
         return beam
 
     def _encoded(self, line: str, number: int) -> list[int]:

@@ -8,7 +8,7 @@ import torch
 from bleugrad.data.batches import BatchPlan, shard
 from bleugrad.data.encoding import EncodedSplit
 from bleugrad.models.attention_lstm import AttentionLSTM
-from bleugrad.models.one_pass import OnePassModel
+from bleugrad.models.one_pass import FrameModel, OnePassModel
 from bleugrad.models.protocol import TranslationModel
 from bleugrad.models.search.strategies import Hypothesis, beam, greedy
 from bleugrad.training.config import EvaluationConfig
@@ -41,7 +41,10 @@ def translate_ids(
         batch = plan.collate(spoken).to(processes.device)
         words = [math.ceil(config.maximum_factor * len(sources[index])) + config.maximum_extra for index in spoken]
         maximum = torch.tensor(words, device=processes.device)
-        if isinstance(model, OnePassModel):
+        if isinstance(model, FrameModel) and width > 1:
+            arguments = (batch.source, batch.source_lengths, maximum, width, n_best, config.forbid_unknown)
+            hypotheses = model.beam(*arguments)
+        elif isinstance(model, OnePassModel):
             best = model.translate(batch.source, batch.source_lengths, maximum, config.forbid_unknown)
             hypotheses = [[hypothesis] for hypothesis in best]
         elif not isinstance(model, AttentionLSTM):
