@@ -39,7 +39,7 @@ def test_a_branch_is_a_table_of_training_settings():
     branch = read_branch("mix", table)
     assert branch.overrides == {name: table[name] for name in ("objective", "data")}
     assert branch.rates == (1e-4, 3e-4)
-    assert (branch.title, read_branch("bound", {}).title) == ("mix", "LB")
+    assert (branch.title, read_branch("bound", {}).title) == ("mix", "LB (corpus)")
     assert read_branch("exact-own", {"objective": {"feeding": "sample"}}).overrides["objective"]["name"] == "exact"
 
 
@@ -224,7 +224,7 @@ def test_learning_rates_have_short_names(rate, name):
     assert rate_name(rate) == name
 
 
-@pytest.mark.parametrize("name", [name for name in PRESETS if name != "e2e_nlg"])
+@pytest.mark.parametrize("name", [name for name in PRESETS if name not in ("e2e_nlg", "wmt_mini")])
 def test_presets_are_settings(name):
     config = configured(preset(name), None, {"seeds": 4})
     assert config.seeds == 4
@@ -242,6 +242,15 @@ def test_e2e_nlg_has_branches_with_all_references(tmp_path, monkeypatch):
     targets = {label: table.get("data", {}).get("train_target") for label, table in config.branches.items()}
     several = f"{tmp_path}/e2e_nlg/train.refs.trg.gz"
     assert targets == {"ce": None, "exact-pairs": None, "exact": several, "length": several}
+
+
+def test_wmt_mini_has_the_model_of_table_2(tmp_path, monkeypatch):
+    (tmp_path / "wmt_mini").mkdir()
+    monkeypatch.setenv("BLEUGRAD_DATA", str(tmp_path))
+    config = configured(preset("wmt_mini"), None, {})
+    assert (config.data.corpus, config.data.directory) == ("files", f"{tmp_path}/wmt_mini")
+    assert (config.model.hidden, config.model.encoder_layers, config.model.decoder_layers) == (512, 2, 2)
+    assert list(config.branches) == ["ce", "bound", "exact"]
 
 
 def test_an_unknown_preset_is_wrong_usage():

@@ -27,6 +27,7 @@ th, td { padding: .3rem .7rem; border-bottom: 1px solid var(--line); text-align:
 th:first-child, td:first-child { padding-left: 0; }
 th { font-weight: 600; }
 td.number { text-align: right; }
+td.quiet { color: var(--quiet); }
 .texts { width: 100%; margin-bottom: 1rem; }
 .texts td { white-space: normal; }
 .texts th { width: 6.5rem; vertical-align: top; white-space: normal; }
@@ -38,6 +39,10 @@ pre { background: var(--card); border: 1px solid var(--line); border-radius: 6px
 
 class Strong(str):
     """A table cell in bold."""
+
+
+class Quiet(str):
+    """A table cell in grey: a number from elsewhere."""
 
 
 def page(title: str, parts: Iterable[str]) -> str:
@@ -120,6 +125,6 @@ def shown(value: str | float) -> str:
 
 
 def _cell(value: str | float) -> str:
-    kind = "" if isinstance(value, str) else ' class="number"'
+    kind = ' class="quiet"' if isinstance(value, Quiet) else "" if isinstance(value, str) else ' class="number"'
     text = escape(shown(value))
     return f"<td{kind}>{f'<strong>{text}</strong>' if isinstance(value, Strong) else text}</td>"

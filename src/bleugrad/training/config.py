@@ -1,4 +1,4 @@
-"""Settings of a training run; the defaults are those of the paper's runs where it states them."""
+"""Settings of a training run; ``experiments/paper/protocols.py`` has those of the paper."""
 
 from dataclasses import dataclass, fields
 from typing import Literal

@@ -218,6 +218,7 @@ class Trainer:
             "best_epoch": self.schedule.best_epoch,
             "epochs": self.position.epoch - 1,
             "steps": self.position.step,
+            "training_pairs": len(self.setup.train),
             "parameters": sum(parameter.numel() for parameter in self.parameters),
             "bleu_signature": scores["bleu_signature"],
             "chrf_signature": scores["chrf_signature"],

@@ -23,6 +23,8 @@ Table = Mapping[str, Any]
 KNOWN: Mapping[str, Table] = MappingProxyType(
     {name: {"objective": {"name": name}} for name in ("ce", "reinforce", "bound", "exact", "unbiased", "mrt")}
     | {
+        "reinforce-own": {"objective": {"name": "reinforce", "feeding": "sample"}},
+        "bound-sentence": {"objective": {"name": "bound", "level": "sentence"}},
         "exact-mix": {"objective": {"name": "exact", "cross_entropy_weight": 0.1}},
         "exact-sharp": {"objective": {"name": "exact", "sharpness": 2.0}},
         "clipped-mean": {"objective": {"name": "clipped_mean", "max_order": 2}},
@@ -45,8 +47,10 @@ KNOWN: Mapping[str, Table] = MappingProxyType(
 TITLES: Mapping[str, str] = MappingProxyType(
     {
         "ce": "CE",
-        "reinforce": "RF",
-        "bound": "LB",
+        "reinforce": "RF (reference rows)",
+        "reinforce-own": "RF (own samples)",
+        "bound": "LB (corpus)",
+        "bound-sentence": "LB (sentence)",
         "mrt": "MRT",
         "exact-mix": "exact, CE",
         "exact-sharp": "exact, sharp",
@@ -55,7 +59,12 @@ TITLES: Mapping[str, str] = MappingProxyType(
         "own-mix": "exact, own tokens, CE",
     }
 )
-"""Names in tables; the first three are the paper's. Other branches are shown with their label."""
+"""Names in tables. Other branches are shown with their label.
+
+RF (own samples) scores whole sequences that the decoder samples and feeds back, as in the paper. RF (reference rows)
+samples each position while the decoder is fed the reference. LB (sentence) is the mean score of the sentences, as in
+the paper. LB (corpus) pools the batch.
+"""
 
 SHARED = ("seed", "optimizer.epochs", "data.corpus", "optimizer.learning_rate")
 LABEL = re.compile(r"[a-z0-9][a-z0-9_-]*")

@@ -1,4 +1,4 @@
-"""Settings of the paper's protocol; the defaults are the paper's where it states them."""
+"""Settings of the experiment; the defaults are those of the tuned protocol, see ``protocols.py``."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -7,6 +7,7 @@ from bleugrad.configuration.loading import build, merged
 from bleugrad.configuration.stage import LARGEST_SEED, Stage, option, settings, stage, tables
 from bleugrad.errors import UsageError
 from bleugrad.experiments.paper.branches import Branch, read_branch, select
+from bleugrad.experiments.paper.protocols import Name
 from bleugrad.training.config import OptimizerConfig, TrainConfig, TrainingStage
 
 BRANCHES = ("ce", "reinforce", "bound", "exact", "unbiased", "exact-own")
@@ -50,6 +51,9 @@ class TuningConfig(Stage):
 class ReproduceConfig(TrainingStage):
     """The whole protocol."""
 
+    protocol: Name = option(
+        "tuned", "paper: its objectives, rates, epochs and runs; tuned: several rates, and a first phase that converges"
+    )
     seed: int = option(1, "random seed; later runs use seed + 1, seed + 2, ...", minimum=0, maximum=LARGEST_SEED)
     seeds: int = option(3, "number of runs of the whole protocol", minimum=1)
     beam: int = option(5, "beam width on the test set, in addition to greedy search", minimum=2)

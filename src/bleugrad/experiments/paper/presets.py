@@ -11,6 +11,7 @@ from bleugrad.data.locations import roots
 from bleugrad.errors import FailureError, UsageError
 from bleugrad.experiments.paper.branches import select
 from bleugrad.experiments.paper.config import ReproduceConfig
+from bleugrad.experiments.paper.protocols import PROTOCOLS
 from bleugrad.models.config import ONE_PASS as KINDS
 from bleugrad.training.presets import PRESETS as TRAINING
 from bleugrad.training.presets import one_pass
@@ -24,6 +25,7 @@ def _from_training(name: str, **more: Any) -> Settings:
 
 
 PAPER = select(("ce", "reinforce", "bound", "exact"), {})
+TABLE_2 = select(("ce", "bound", "exact"), {})
 ONE_PASS_BRANCHES = select(("ce", "exact", "exact-mix", "exact-sharp", "clipped-mean"), {})
 BUILTIN = {"corpus": "builtin", "min_count": 1, "batch_size": 16, "builtin_train": 6000, "builtin_valid": 200}
 
@@ -62,6 +64,8 @@ PRESETS: Mapping[str, Settings] = MappingProxyType(
         "multi30k": _from_training("multi30k"),
         "tatoeba": {"seeds": 2, "branches": PAPER, "data": {"corpus": "tatoeba", "min_count": 3}},
         "iwslt14": _from_training("iwslt14", branches=PAPER),
+        "wmt14": _from_training("wmt14", branches=TABLE_2),
+        "wmt_mini": _from_training("wmt14", branches=TABLE_2, data={"corpus": "files"}),
         **{f"builtin-{kind}": _one_pass(one_pass(kind, {"data": {**BUILTIN, "batch_size": 32}}, 64)) for kind in KINDS},
         **{f"{name}-{kind}": _one_pass(TRAINING[f"{name}-{kind}"]) for name in ("tiny", "multi30k") for kind in KINDS},
         "e2e_nlg": {
@@ -76,25 +80,46 @@ def preset(name: str) -> Settings:
     """The settings of a preset."""
     if name not in PRESETS:
         raise UsageError(f"preset is {name!r}; expected one of {', '.join(PRESETS)}")
-    return _e2e_nlg() if name == "e2e_nlg" else PRESETS[name]
+    if name == "e2e_nlg":
+        return _e2e_nlg()
+    if name == "wmt_mini":
+        return merged(PRESETS[name], {"data": {"directory": str(_folder(name))}})
+    return PRESETS[name]
 
 
 def configured(
     before: Settings, file: Path | None, options: Settings, names: Sequence[str] | None = None
 ) -> ReproduceConfig:
-    """Settings of a preset, then those of a file, then those of the command line.
+    """Settings of a preset, then those of the protocol, of a file, and of the command line.
 
-    Branches in the file replace those of the preset. ``names`` selects from them and from the built-in branches.
+    Branches of the file replace those of the protocol, and these those of the preset. ``names`` selects from them and
+    from the built-in branches.
     """
     in_file = read_toml(file) if file is not None else {}
     if "objectives" in in_file:
         raise UsageError(
             f"{file}: 'objectives' is no longer read; expected [branches.NAME] tables, see docs/reproduce.md"
         )
+    protocol = PROTOCOLS.get(options.get("protocol", in_file.get("protocol", "tuned")), {})
     if "branches" in in_file:
-        before = {name: value for name, value in before.items() if name != "branches"}
-    config = layered(ReproduceConfig, before, file, options)
+        protocol = _without_branches(protocol)
+    if "branches" in in_file or "branches" in protocol:
+        before = _without_branches(before)
+    config = layered(ReproduceConfig, merged(before, protocol), file, options)
     return config if names is None else replace(config, branches=select(names, config.branches))
+
+
+def _without_branches(values: Settings) -> Settings:
+    return {name: value for name, value in values.items() if name != "branches"}
+
+
+def _folder(name: str) -> Path:
+    """The folder of a corpus that is read from files."""
+    places = [root / name for root in roots()]
+    found = next((place for place in places if place.is_dir()), None)
+    if found is None:
+        raise FailureError(f"the corpus {name} is in none of {', '.join(map(str, places))}; set BLEUGRAD_DATA")
+    return found
 
 
 def _e2e_nlg() -> Settings:
@@ -102,10 +127,7 @@ def _e2e_nlg() -> Settings:
 
     An input has about eight references, so there are fewer inputs than pairs; smaller batches give enough steps.
     """
-    places = [root / "e2e_nlg" for root in roots()]
-    found = next((place for place in places if place.is_dir()), None)
-    if found is None:
-        raise FailureError(f"the corpus e2e_nlg is in none of {', '.join(map(str, places))}; set BLEUGRAD_DATA")
+    found = _folder("e2e_nlg")
     files = {"train_source": f"{found}/train.multi.src.gz", "train_target": f"{found}/train.refs.trg.gz"}
     several = {**files, "batch_size": 32}
     branches = {

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from bleugrad.data.config import DataConfig
 from bleugrad.data.corpus import Split
 from bleugrad.experiments.paper.plan import BASE, PlannedStage, Protocol, read_scores, read_summary
 from bleugrad.experiments.paper.statistics import (
@@ -38,7 +39,7 @@ def summarise(protocol: Protocol, seeds: Sequence[int], test: Split) -> dict[str
     runs = {label: [_run_of(protocol, seed, label, searches) for seed in seeds] for label in systems}
     scores = next(iter(runs[BASE][0]["test"].values()))
     return {
-        "corpus": config.data.corpus,
+        "corpus": _corpus_name(config.data),
         "test_sentences": len(test),
         "references": test.most_references,
         "seeds": list(seeds),
@@ -53,6 +54,11 @@ def summarise(protocol: Protocol, seeds: Sequence[int], test: Split) -> dict[str
     }
 
 
+def _corpus_name(data: DataConfig) -> str:
+    """The name of the corpus, or of the folder of the files."""
+    return Path(data.directory).name if data.corpus == "files" and data.directory else data.corpus
+
+
 def _run_of(protocol: Protocol, seed: int, label: str, searches: Mapping[str, int]) -> dict[str, Any]:
     """A base, or the chosen try of a branch, with its scores and the scores of all tries."""
     stage = PlannedStage("base", seed, BASE) if label == BASE else protocol.best_try(seed, label)
@@ -62,6 +68,7 @@ def _run_of(protocol: Protocol, seed: int, label: str, searches: Mapping[str, in
         "seed": seed,
         "directory": str(directory.relative_to(protocol.output)),
         **_pick(found, "best_bleu", "best_epoch", "epochs"),
+        "training_pairs": found.get("training_pairs"),  # runs of earlier versions do not record it
         "history": [_pick(point, "epoch", "bleu") for point in found["history"]],
         "test": {name: read_scores(directory, beam) for name, beam in searches.items()},
     }

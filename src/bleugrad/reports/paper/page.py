@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from bleugrad.reports import page
-from bleugrad.reports.paper import tables
+from bleugrad.reports.paper import publication, tables
 from bleugrad.reports.paper.figures import draw_training
 from bleugrad.reports.paper.texts import latex_text, markdown_text
 from bleugrad.reports.settings import command_part, settings_tables
@@ -21,7 +21,7 @@ MARKDOWN, LATEX = "tables.md", "tables.tex"
 def write_report(path: Path) -> None:
     """Write the tables, draw the figure and write the page of the run in ``path``."""
     run = read_run(path)
-    write_text(path / MARKDOWN, markdown_text(run.summary))
+    write_text(path / MARKDOWN, markdown_text(run.summary, _paper_tables(run)))
     write_text(path / LATEX, latex_text(run.summary))
     (path / FIGURES).mkdir(exist_ok=True)
     save_figure(path / FIGURES, "training", 6.2, draw_training(run.summary))
@@ -34,6 +34,7 @@ def render(run: SavedRun) -> str:
     parts = [
         page.paragraph(_introduction(run)),
         *_warnings(summary),
+        *_beside_the_paper(run),
         page.heading("Scores on the test set"),
         page.table(*tables.scores_table(summary)),
         page.paragraph(f"sacreBLEU signatures: {summary['bleu_signature']} and {summary['chrf_signature']}."),
@@ -54,6 +55,22 @@ def render(run: SavedRun) -> str:
         page.folded("All settings and versions", settings_tables(run)),
     ]
     return page.page(f"Cross-entropy and BLEU objectives on {summary['corpus']}", parts)
+
+
+def _paper_tables(run: SavedRun) -> list[tables.Table]:
+    """The paper's table and its settings, for a run of its protocol."""
+    if run.config.get("protocol") != "paper":
+        return []
+    return [publication.paper_table(run.summary, run.config), publication.settings_table(run.summary, run.config)]
+
+
+def _beside_the_paper(run: SavedRun) -> list[str]:
+    found = _paper_tables(run)
+    if not found:
+        return []
+    differences = "; ".join(publication.differences(run.summary, run.config))
+    said = f"Differs from the paper: {differences}." if differences else "Nothing differs from the paper."
+    return [page.heading("Beside the paper"), *(page.table(*table) for table in found), page.paragraph(said)]
 
 
 def _introduction(run: SavedRun) -> str:

@@ -1,6 +1,7 @@
 """The tables as text: for a terminal, as Markdown, and as LaTeX in the form of the paper."""
 
 import re
+from collections.abc import Iterable
 
 from bleugrad.reports.page import Strong
 from bleugrad.reports.paper import tables
@@ -29,10 +30,10 @@ def terminal_text(summary: Summary) -> str:
     return "\n".join([tables.description(summary), *lines, rule, f"signature: {summary['bleu_signature']}"])
 
 
-def markdown_text(summary: Summary) -> str:
-    """All tables as Markdown."""
+def markdown_text(summary: Summary, first: Iterable[tables.Table] = ()) -> str:
+    """All tables as Markdown, after ``first``."""
     searches = summary["searches"]
-    parts = ["# Results", _markdown(tables.results_table(summary))]
+    parts = ["# Results", *map(_markdown, first), _markdown(tables.results_table(summary))]
     parts += ["## Scores", _markdown(tables.scores_table(summary))]
     parts += [f"sacreBLEU signatures: `{summary['bleu_signature']}` and `{summary['chrf_signature']}`."]
     parts += ["## Differences from cross-entropy"]
