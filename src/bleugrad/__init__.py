@@ -23,8 +23,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bleugrad.explanation.explain import explain
+    from bleugrad.losses.candidates import CandidateBLEULoss
     from bleugrad.losses.expected import ExpectedBLEULoss
     from bleugrad.losses.functional import (
+        candidate_bleu_loss,
         expected_bleu_loss,
         minimum_risk_loss,
         reinforce_loss,
@@ -47,6 +49,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "BLEUResult": "bleugrad.scores.results",
     "CTC": "bleugrad.outputs.ctc",
+    "CandidateBLEULoss": "bleugrad.losses.candidates",
     "ExpectedBLEULoss": "bleugrad.losses.expected",
     "ExpectedBLEUResult": "bleugrad.scores.results",
     "Graph": "bleugrad.outputs.graph",
@@ -55,6 +58,7 @@ _HOMES = {
     "ReinforceLoss": "bleugrad.losses.reinforce",
     "UnbiasedBLEULoss": "bleugrad.losses.unbiased",
     "bleu": "bleugrad.scores.bleu_of_ids",
+    "candidate_bleu_loss": "bleugrad.losses.functional",
     "expected_bleu": "bleugrad.scores.expected_bleu",
     "expected_bleu_loss": "bleugrad.losses.functional",
     "explain": "bleugrad.explanation.explain",
@@ -68,6 +72,7 @@ _HOMES = {
 __all__ = [
     "CTC",
     "BLEUResult",
+    "CandidateBLEULoss",
     "ExpectedBLEULoss",
     "ExpectedBLEUResult",
     "Graph",
@@ -77,6 +82,7 @@ __all__ = [
     "UnbiasedBLEULoss",
     "__version__",
     "bleu",
+    "candidate_bleu_loss",
     "expected_bleu",
     "expected_bleu_loss",
     "explain",

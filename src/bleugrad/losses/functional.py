@@ -11,6 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from bleugrad.losses.base import LossBase
+from bleugrad.losses.candidates import CandidateBLEULoss
 from bleugrad.losses.expected import ExpectedBLEULoss
 from bleugrad.losses.minimum_risk import MinimumRiskLoss
 from bleugrad.losses.reinforce import ReinforceLoss
@@ -42,3 +43,16 @@ expected_bleu_loss = _functional("expected_bleu_loss", ExpectedBLEULoss)
 reinforce_loss = _functional("reinforce_loss", ReinforceLoss)
 minimum_risk_loss = _functional("minimum_risk_loss", MinimumRiskLoss)
 unbiased_bleu_loss = _functional("unbiased_bleu_loss", UnbiasedBLEULoss)
+
+
+def candidate_bleu_loss(
+    logits: Tensor | Output,
+    candidates: Tensor,
+    references: Tensor | IdLists,
+    *,
+    mask: Tensor | None = None,
+    **options: Any,
+) -> Tensor:
+    """:class:`bleugrad.CandidateBLEULoss` as a function, with its options by name."""
+    loss: Tensor = CandidateBLEULoss(**options)(logits, candidates, references, mask=mask)
+    return loss

@@ -1,0 +1,141 @@
+"""Minimum risk over a decoder's candidates whose risks are exact expectations: the loss for what a beam sees."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Optional
+
+import torch
+from torch import Tensor
+
+from bleugrad.arguments import check_nonnegative
+from bleugrad.losses.base import LossBase
+from bleugrad.outputs.output import Output
+from bleugrad.references.sequences import IdLists, check_ids
+from bleugrad.scores.bleu import BLEU
+from bleugrad.scores.expectation import Expectation, expected_score
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
+
+
+class CandidateBLEULoss(LossBase):
+    """1 - expected BLEU of the rows of each candidate, weighted by the candidates' probabilities.
+
+    A search finds S candidates for each sentence, without gradient. The decoder is then fed each candidate, with
+    gradient, all in parallel. For candidate x with log-probability ``log p(x)``, its rows (the distributions of the
+    decoder that is fed x), and |x| tokens::
+
+        score(x) = log p(x) / |x| ^ length_penalty
+        q(x)     = exp(alpha score(x)) / sum over candidates of exp(alpha score)
+        loss     = sum over candidates of q(x) (1 - expected BLEU of the rows of x)
+
+    The gradient goes through both factors. It is minimum risk training in which the risk of a candidate is an
+    expectation over its neighbourhood instead of the BLEU of one sequence. The expected matches are exact given the
+    inputs of the decoder, BLEU of them is the surrogate of :func:`bleugrad.expected_bleu`, and the candidates stand for
+    all sequences, so the loss is an **estimate** of 1 - E[BLEU]. With one candidate it is
+    :class:`bleugrad.ExpectedBLEULoss` of that candidate's rows.
+
+    Args:
+        alpha: sharpness of q. 0 gives all candidates the same weight, and no gradient through q.
+        length_penalty: 0 for log-probabilities, 1 for their mean per token, as in the search that ranks the candidates.
+        method, max_order, weights, smoothing, eos_id, sharpness, end_positions, ignore_index, word_start, reduction,
+            process_group: as for :class:`bleugrad.ExpectedBLEULoss`, at sentence level.
+
+    Add the cross-entropy of the reference yourself: it needs a pass of the decoder that is fed the reference.
+
+    Example:
+        >>> import torch, bleugrad
+        >>> _ = torch.manual_seed(0)
+        >>> candidates = torch.tensor([[[5, 17, 3, 2], [5, 3, 2, -100]]])  # one sentence, two candidates, EOS is 2
+        >>> logits = torch.randn(2, 4, 100, requires_grad=True)  # of a decoder that was fed the candidates
+        >>> loss = bleugrad.CandidateBLEULoss(eos_id=2)(logits, candidates, torch.tensor([[5, 17, 4, 3]]))
+        >>> loss.backward()
+        >>> round(loss.item(), 3), logits.grad.shape
+        (0.68, torch.Size([2, 4, 100]))
+    """
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 1.0,
+        length_penalty: float = 1.0,
+        method: str = "exact",
+        max_order: int = 4,
+        weights: Sequence[float] | None = None,
+        smoothing: float = 1.0,
+        eos_id: int | None = None,
+        sharpness: float = 1.0,
+        end_positions: int | str = 0,
+        ignore_index: int = -100,
+        word_start: Tensor | None = None,
+        reduction: str = "mean",
+        process_group: Optional["ProcessGroup"] = None,
+    ) -> None:
+        score = BLEU(max_order, weights, smoothing)
+        super().__init__(
+            Expectation(score, method, "sentence", eos_id, ignore_index, sharpness, end_positions),
+            word_start=word_start,
+            reduction=reduction,
+            process_group=process_group,
+        )
+        self.alpha = check_nonnegative("alpha", alpha)
+        self.length_penalty = check_nonnegative("length_penalty", length_penalty)
+
+    def extra_repr(self) -> str:
+        """The options."""
+        return f"alpha={self.alpha}, length_penalty={self.length_penalty}, {super().extra_repr()}"
+
+    def forward(
+        self,
+        logits: Tensor | Output,
+        candidates: Tensor,
+        references: Tensor | IdLists,
+        *,
+        mask: Tensor | None = None,
+    ) -> Tensor:
+        """The loss.
+
+        Args:
+            logits: (B S, T, V) of a decoder fed the candidates, those of a sentence side by side; or a
+                :class:`bleugrad.Projection` of as many rows.
+            candidates: (B, S, T) token ids, with EOS, padded with ``ignore_index``. A candidate without tokens does not
+                count.
+            references: (B, R), (B, K, R) or nested lists, one entry per sentence.
+            mask: (B, S, T) bool, positions that count, by default those with a token.
+        """
+        batch, number, _ = check_candidates(candidates).shape
+        value, statistics, targets = expected_score(
+            logits,
+            self.expectation,
+            self.pool,
+            candidates.flatten(0, 1),
+            repeated(references, number, batch),
+            None if mask is None else mask.flatten(0, 1),
+            self.word_start,
+            True,
+        )
+        assert statistics.label_log_probs is not None
+        assert targets.labelled is not None
+        log_probs = torch.where(targets.labelled, statistics.label_log_probs, 0).sum(1)
+        lengths = targets.labelled.sum(1)
+        scores = (log_probs / lengths.clamp(min=1) ** self.length_penalty).view(batch, number)
+        there = (lengths > 0).view(batch, number)
+        counted = there.any(1)
+        shares = (self.alpha * scores).masked_fill(counted[:, None] & ~there, -torch.inf).softmax(1)
+        return self.reduce((shares * (1 - value.view(batch, number))).sum(1), counted)
+
+
+def check_candidates(candidates: object) -> Tensor:
+    """Return ``candidates`` if they are ids (B, S, T) with S of at least 1."""
+    if not isinstance(candidates, Tensor) or candidates.dim() != 3 or candidates.shape[1] == 0:
+        shape = tuple(candidates.shape) if isinstance(candidates, Tensor) else type(candidates).__name__
+        raise ValueError(f"candidates is {shape}; expected token ids (B, S, T), with S of at least 1 per sentence")
+    return check_ids("candidates", candidates)
+
+
+def repeated(references: Tensor | IdLists, number: int, batch: int) -> Tensor | IdLists:
+    """The references of each sentence ``number`` times, side by side."""
+    if len(references) != batch:
+        raise ValueError(f"references has {len(references)} entries; expected {batch}, one for each sentence")
+    if isinstance(references, Tensor):
+        return references.repeat_interleave(number, 0)
+    return [one for one in references for _ in range(number)]  # type: ignore[return-value]
