@@ -8,9 +8,9 @@ import bleugrad
 from bleugrad.data.batches import BatchPlan
 from bleugrad.data.encoding import EncodedSplit
 from bleugrad.errors import UsageError
-from bleugrad.models.attention_lstm import AttentionLSTM
 from bleugrad.models.config import ModelConfig
 from bleugrad.models.feeding import feed
+from bleugrad.models.kinds import build_model
 from bleugrad.special_ids import EOS, PAD
 from bleugrad.training.config import OWN_TOKENS, ObjectiveConfig
 from bleugrad.training.objectives import build_objective
@@ -26,9 +26,9 @@ def make_batch(rows=(0, 1, 2, 3), several=False):
     return BatchPlan(EncodedSplit(SOURCES, TARGETS, references)).collate(rows)
 
 
-@pytest.fixture
-def model(seed):
-    return AttentionLSTM(ModelConfig(embedding=8, hidden=8, dropout=0.3, initial_range=0.5), 12, 12)
+@pytest.fixture(params=["lstm", "transformer"])
+def model(request, seed):
+    return build_model(ModelConfig(request.param, embedding=8, hidden=8, dropout=0.3, initial_range=0.5), 12, 12)
 
 
 def possible(name, feeding):

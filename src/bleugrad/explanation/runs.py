@@ -49,8 +49,9 @@ def logits_of_run(run: Path, sentence: int, split: str = "test") -> list[RunLogi
     """The logits of a split's sentence, from 1, of the best and, if it differs, the last checkpoint of a run."""
     system = load(run, device="cpu")
     if system.config.model.one_pass:
+        kind = system.config.model.kind
         raise UsageError(
-            f"{run} holds a model of kind {system.config.model.kind!r}; expected 'lstm', which is fed tokens"
+            f"{run} holds a model of kind {kind!r}; expected 'lstm' or 'transformer', which are fed tokens"
         )
     pairs = prepare(system.config.data).split(split)
     if not 1 <= sentence <= len(pairs):

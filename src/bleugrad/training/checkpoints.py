@@ -42,13 +42,19 @@ class Checkpoint:
             for name, weight in model.named_parameters()
             for key, value in of_weight.get(weight, {}).items()
         }
-        return cls(_copied(model.state_dict()), _copied(moments), state)
+        return cls(_copied(dict(model.named_parameters())), _copied(moments), state)
 
 
 def put_weights(model: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
-    """Load weights into a model. If they do not fit, raise an error with the first difference."""
-    _check_fit(path, {name: _form(value) for name, value in model.state_dict().items()}, weights)
-    model.load_state_dict(dict(weights))
+    """Load weights into a model. If they do not fit, raise an error with the first difference.
+
+    A matrix that several layers share is there once.
+    """
+    parameters = dict(model.named_parameters())
+    _check_fit(path, {name: _form(value) for name, value in parameters.items()}, weights)
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            parameter.copy_(weights[name])
 
 
 def put_optimizer(
@@ -165,9 +171,13 @@ def _check_fit(path: Path, expected: Mapping[str, str], tensors: Mapping[str, Te
     found = {name: _form(value) for name, value in tensors.items()}
     for name in (*expected, *found):
         if expected.get(name) != found.get(name):
+            forms = [forms.get(name, "absent") for forms in (found, expected)]
+            cause = (
+                "architecture (model.kind, layers, tied)" if "absent" in forms else "size of the model or a vocabulary"
+            )
             raise FailureError(
-                f"{path} does not fit the model: {name} is {found.get(name, 'absent')} in the checkpoint and "
-                f"{expected.get(name, 'absent')} in the model; the settings or vocabularies are not those of the run"
+                f"{path} does not fit the model: {name} is {forms[0]} in the checkpoint and {forms[1]} in the model; "
+                f"the {cause} is not that of the run"
             )
 
 

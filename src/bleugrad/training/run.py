@@ -180,6 +180,7 @@ def _build_setup(
     if checkpoint is not None:
         _check_same_ground(checkpoint, vocabularies, fingerprints, directory)
     elif initial is not None:
+        _check_same_kind(config, initial)
         best = initial / FOLDER / BEST
         before = read_checkpoint(best)
         vocabularies.check_fit(before.state, initial, best)
@@ -187,6 +188,15 @@ def _build_setup(
     return TrainingSetup(
         config, model, vocabularies, corpus.train, corpus.valid, fingerprints, validate_first=initial is not None
     )
+
+
+def _check_same_kind(config: TrainConfig, initial: Path) -> None:
+    before = read_config(initial).model.kind
+    if config.model.kind != before:
+        raise UsageError(
+            f"model.kind is {config.model.kind!r}, and {before!r} in the run in {initial}; expected the same "
+            "architecture to start from its weights"
+        )
 
 
 def _check_same_settings(config: TrainConfig, directory: Path) -> None:
