@@ -33,7 +33,7 @@ from bleugrad.training.state import seed_step
 from bleugrad.training.trainer import Trainer, TrainingSetup
 from bleugrad.training.vocabularies import Vocabularies, split_fingerprint
 
-CHANGEABLE = {("optimizer", "epochs"), ("device",), ("threads",), ("tensorboard",)}
+CHANGEABLE = {("optimizer", "epochs"), ("device",), ("threads",), ("tensorboard",), ("wandb",)}
 """Settings that may change when a run is resumed."""
 
 
@@ -201,7 +201,8 @@ def _check_same_kind(config: TrainConfig, initial: Path) -> None:
 
 def _check_same_settings(config: TrainConfig, directory: Path) -> None:
     for path, before, now in differences(read_config(directory), config):
-        if path not in CHANGEABLE:
+        cosine = config.optimizer.decay == "cosine" and path == ("optimizer", "epochs")  # ends with the last epoch
+        if path not in CHANGEABLE or cosine:
             raise UsageError(
                 f"{'.'.join(path)} is {now!r}, and {before!r} in the run in {directory}; expected the same to "
                 "resume it, or no settings at all"

@@ -27,6 +27,7 @@ KNOWN: Mapping[str, Table] = MappingProxyType(
         "exact-sharp": {"objective": {"name": "exact", "sharpness": 2.0}},
         "clipped-mean": {"objective": {"name": "clipped_mean", "max_order": 2}},
         "exact-own": {"objective": {"name": "exact", "feeding": "greedy"}},
+        "reinforce-own": {"objective": {"name": "reinforce", "feeding": "sample"}},
         "own-mix": {"objective": {"name": "exact", "feeding": "greedy", "cross_entropy_weight": 0.1}},
         "sharp-mix": {
             "objective": {
@@ -52,6 +53,7 @@ TITLES: Mapping[str, str] = MappingProxyType(
         "exact-sharp": "exact, sharp",
         "clipped-mean": "min(E, c)",
         "exact-own": "exact, own tokens",
+        "reinforce-own": "RF, own samples",
         "own-mix": "exact, own tokens, CE",
     }
 )
