@@ -52,6 +52,9 @@ class DataConfig(Stage):
     max_length: int = option(50, f"maximum words of a training sentence, on either side; 0: {MOST_WORDS}", minimum=0)
     max_ratio: float = option(9.0, "largest length ratio of a training pair; 0: no limit", minimum=0)
     train_limit: int = option(0, "maximum number of training pairs, after the filters; 0: all", minimum=0)
+    cache: str = option(
+        "", "folder of encoded training text, which is then mapped and not held in memory; auto: the cache of the user"
+    )
     batch_by: Literal["sentences", "tokens"] = option("sentences", "unit of batch_size; tokens include padding")
     batch_size: int = option(64, "batch size per process, in sentences or tokens", minimum=1)
     builtin_train: int = option(20000, "training pairs of the built-in corpus", minimum=1)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import Protocol
 
 from bleugrad.data.config import SUBWORDS, DataConfig
 from bleugrad.data.corpus import Corpus, Split
@@ -16,16 +17,38 @@ from bleugrad.errors import FailureError, UsageError
 OWN_LIST = "corpus"
 
 
+class Sentences(Protocol):
+    """Ids of sentences."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, place: int, /) -> list[int]: ...
+
+
+class ReferenceLists(Protocol):
+    """Ids of all references of each sentence."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, place: int, /) -> list[list[int]]: ...
+
+
 @dataclass(frozen=True)
 class EncodedSplit:
-    """A split as ids, without BOS and EOS; ``targets`` are the first references."""
+    """A split as ids, without BOS and EOS; ``targets`` are the first references. In memory or mapped from a file."""
 
-    sources: list[list[int]]
-    targets: list[list[int]]
-    references: list[list[list[int]]]
+    sources: Sentences
+    targets: Sentences
+    references: ReferenceLists
 
     def __len__(self) -> int:
         return len(self.sources)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether any sentence has several references."""
+        known = getattr(self.references, "has_more", None)
+        return any(len(self.references[place]) > 1 for place in range(len(self))) if known is None else bool(known)
 
 
 def encode_split(split: Split, source: Vocabulary, target: Vocabulary) -> EncodedSplit:

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bleugrad.data.batches import BatchPlan, shard
+from bleugrad.data.batches import BatchPlan, Windows, shard
 from bleugrad.data.corpus import Split
-from bleugrad.data.encoding import encode_split
+from bleugrad.data.encoding import EncodedSplit
 from bleugrad.errors import FailureError
 from bleugrad.models.protocol import TranslationModel
 from bleugrad.runs.directory import Run, remove_evaluations
@@ -53,7 +53,7 @@ class TrainingSetup:
     config: TrainConfig
     model: TranslationModel
     vocabularies: Vocabularies
-    train: Split
+    train: EncodedSplit
     valid: Split
     fingerprints: dict[str, Any] = field(default_factory=dict)
     validate_first: bool = False
@@ -66,8 +66,7 @@ class Trainer:
         config, vocabularies = setup.config, setup.vocabularies
         self.setup, self.config, self.processes, self.run = setup, config, processes, run
         self.model = setup.model.to(processes.device)
-        train = encode_split(setup.train, vocabularies.source, vocabularies.target)
-        self.plan = BatchPlan(train, config.data.batch_by, config.data.batch_size * processes.world, config.seed)
+        self.plan = BatchPlan(setup.train, config.data.batch_by, config.data.batch_size * processes.world, config.seed)
         self.valid_sources = vocabularies.source.encode_lines(setup.valid.sources)
         starts = vocabularies.target.word_start()
         word_start = None if starts is None else torch.tensor(starts)
@@ -124,12 +123,12 @@ class Trainer:
         self.model.train()
         self.inner_objective.likelihood_only = self.position.epoch <= self.config.objective.likelihood_epochs
         windows = self.windows(self.position.epoch)
-        left = windows[self.position.done :]
+        left = range(self.position.done, len(windows))
         self.timed = self.position.step, time.monotonic()
         what = f"epoch {self.position.epoch}/{self.config.optimizer.epochs}"
         with Progress(len(left), what) if self.run is not None else nullcontext() as progress:
-            for window in left:
-                loss, norm = self.take_step(window)
+            for number in left:
+                loss, norm = self.take_step(windows[number])
                 self.position.step += 1
                 self.position.done += 1
                 self.position.loss += loss
@@ -173,10 +172,9 @@ class Trainer:
         """The updates of the first epoch, and about as many of the others."""
         return len(self.windows(1))
 
-    def windows(self, epoch: int) -> list[list[list[int]]]:
+    def windows(self, epoch: int) -> Windows:
         """The batches of an epoch, of all processes together, grouped by optimizer step."""
-        batches, size = self.plan.epoch(epoch), self.config.optimizer.accumulation
-        return [batches[start : start + size] for start in range(0, len(batches), size)]
+        return Windows(self.plan.epoch(epoch), self.config.optimizer.accumulation)
 
     def take_step(self, window: Sequence[Sequence[int]]) -> tuple[float, float]:
         """One update; returns the loss over all processes and the norm of its gradient.
@@ -209,8 +207,7 @@ class Trainer:
         """The weight of each batch of a window."""
         sizes: list[int] = [len(indices) for indices in window]
         if self.config.objective.name == "ce":
-            targets = self.plan.encoded.targets
-            sizes = [sum(len(targets[index]) + 1 for index in indices) for indices in window]
+            sizes = [self.plan.target_tokens(indices) for indices in window]
         return [size / sum(sizes) for size in sizes]
 
     def own_probability(self) -> float:
