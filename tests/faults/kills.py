@@ -58,7 +58,7 @@ class Kills:
         return f"{description}{', '.join(changed)} changed" if changed else None
 
     def _train(self, path, said, resume, fatal, *counted):
-        work = partial(train, self.corpus, path, resume, fatal, *counted)
+        work = partial(train, small_config(self.corpus), path, resume, fatal, *counted)
         return run_child(work, self.folder / said, CHILD_SECONDS)
 
     def _kill_after(self, seconds, path, resume):

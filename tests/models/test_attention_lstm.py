@@ -11,6 +11,11 @@ from tests.models import naive
 LAYERS = [(1, 1), (2, 2), (1, 3)]
 
 
+@pytest.fixture
+def build(build_kind):
+    return lambda *given, **more: build_kind("lstm", *given, **more)
+
+
 def rows_of(source):
     return [ids[:length].tolist() for ids, length in zip(*source, strict=True)]
 

@@ -7,6 +7,10 @@ from bleugrad.configuration.loading import build
 ENGLISH = {"ich": "i", "du": "you", "wir": "we", "sehe": "see", "suche": "seek", "katze": "cat", "haus": "house"}
 
 
+TRANSFORMER = {"model__kind": "transformer", "model__heads": 2, "model__dropout": 0.3, "model__tied": "output"}
+"""Settings of a Transformer of the same size."""
+
+
 def write_corpus(folder, train=40, valid=7, test=5, seed=0):
     """Words and their translations in reverse order, as the files of a folder; validation has an odd number."""
     choice = random.Random(seed)

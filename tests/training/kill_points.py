@@ -1,6 +1,7 @@
 """Trains, is killed at the n-th moment at which the disk changes, resumes, and tells whether all files are the same.
 
-Run as a program: `kill_points.py CORPUS FOLDER [POINT ...]`; without points, at every one there is. It forks, so that
+Run as a program: `kill_points.py KIND CORPUS FOLDER [POINT ...]` with the kind of model; without points, at every one
+there is. It forks, so that
 torch is loaded once, and each child dies of SIGKILL as a killed process does: without cleaning up.
 """
 
@@ -15,7 +16,7 @@ import torch
 
 from bleugrad.runs import files, records
 from bleugrad.training.run import train_run
-from tests.training.corpora import small_config
+from tests.training.corpora import TRANSFORMER, small_config
 
 COMPARED = (
     "checkpoints/last.safetensors",
@@ -27,6 +28,7 @@ COMPARED = (
     "config.toml",
 )
 RESULTS = "results: "
+KINDS = {"lstm": {}, "transformer": TRANSFORMER}
 
 
 class Moments:
@@ -97,10 +99,10 @@ def in_child(work, *arguments):
     return os.waitpid(child, 0)[1]
 
 
-def train(corpus, folder, resume, fatal, counted=None):
+def train(config, folder, resume, fatal, counted=None):
     moments = Moments(fatal)
     moments.install()
-    train_run(small_config(corpus), folder, resume=resume)
+    train_run(config, folder, resume=resume)
     if counted is not None:
         counted.write_text(str(moments.seen))
 
@@ -109,20 +111,20 @@ def differences(folder, expected):
     return [name for name in COMPARED if (folder / name).read_bytes() != (expected / name).read_bytes()]
 
 
-def main(corpus, folder, *points):
+def main(kind, corpus, folder, *points):
     torch.set_num_threads(1)
-    corpus, folder = Path(corpus), Path(folder)
+    folder, config = Path(folder), small_config(Path(corpus), **KINDS[kind])
     whole, counted = folder / "whole", folder / "counted"
-    train_run(small_config(corpus), whole)  # here, so that the children find everything loaded
-    assert in_child(train, corpus, folder / "counting", False, 0, counted) == 0
+    train_run(config, whole)  # here, so that the children find everything loaded
+    assert in_child(train, config, folder / "counting", False, 0, counted) == 0
     total = int(counted.read_text())
     results = {}
     for point in [int(point) for point in points] or range(1, total + 1):
         point = min(point, total)
         broken = folder / f"killed-{point}"
-        died = in_child(train, corpus, broken, False, point)
-        again = in_child(train, corpus, broken, True, 1 + point // 2)
-        last = in_child(train, corpus, broken, True, 0)
+        died = in_child(train, config, broken, False, point)
+        again = in_child(train, config, broken, True, 1 + point // 2)
+        last = in_child(train, config, broken, True, 0)
         results[point] = {
             "killed": os.WIFSIGNALED(died) and os.WTERMSIG(died) == signal.SIGKILL,
             "again": os.WIFSIGNALED(again) or again == 0,

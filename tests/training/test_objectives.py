@@ -1,5 +1,7 @@
 """Objectives: equal to the losses they name, for every feeding, with a gradient for every parameter."""
 
+import dataclasses
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -8,9 +10,9 @@ import bleugrad
 from bleugrad.data.batches import BatchPlan
 from bleugrad.data.encoding import EncodedSplit
 from bleugrad.errors import UsageError
-from bleugrad.models.attention_lstm import AttentionLSTM
 from bleugrad.models.config import ModelConfig
 from bleugrad.models.feeding import feed
+from bleugrad.models.kinds import build_model
 from bleugrad.special_ids import EOS, PAD
 from bleugrad.training.config import OWN_TOKENS, ObjectiveConfig
 from bleugrad.training.objectives import build_objective
@@ -26,9 +28,9 @@ def make_batch(rows=(0, 1, 2, 3), several=False):
     return BatchPlan(EncodedSplit(SOURCES, TARGETS, references)).collate(rows)
 
 
-@pytest.fixture
-def model(seed):
-    return AttentionLSTM(ModelConfig(embedding=8, hidden=8, dropout=0.3, initial_range=0.5), 12, 12)
+@pytest.fixture(params=["lstm", "transformer"])
+def model(request, seed):
+    return build_model(ModelConfig(request.param, embedding=8, hidden=8, dropout=0.3, initial_range=0.5), 12, 12)
 
 
 def possible(name, feeding):
@@ -68,6 +70,19 @@ def test_cross_entropy_is_the_mean_over_tokens(model):
     logits = model(batch.source, batch.source_lengths, batch.inputs())
     expected = F.cross_entropy(logits.flatten(0, 1), batch.labels.flatten(), ignore_index=-100)
     torch.testing.assert_close(build_objective(model, ObjectiveConfig())(batch), expected)
+
+
+def test_smoothed_labels_spread_over_the_vocabulary(model):
+    model.eval()
+    batch = make_batch()
+    log_probs = model(batch.source, batch.source_lengths, batch.inputs()).log_softmax(-1)
+    rows, labels = log_probs[batch.labels != -100], batch.labels[batch.labels != -100]
+    expected = -(0.8 * rows.gather(1, labels[:, None])[:, 0] + 0.2 * rows.mean(-1)).mean()
+    smoothed = ObjectiveConfig(label_smoothing=0.2)
+    torch.testing.assert_close(build_objective(model, smoothed)(batch), expected)
+    mixed = ObjectiveConfig(name="exact", cross_entropy_weight=0.5)
+    found = build_objective(model, dataclasses.replace(mixed, label_smoothing=0.2))(batch)
+    assert found == build_objective(model, mixed)(batch), "only the objective 'ce' is smoothed"
 
 
 @pytest.mark.parametrize("several", [False, True])

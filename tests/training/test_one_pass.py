@@ -151,15 +151,21 @@ def test_commands_refuse_what_one_pass_models_cannot(run, capsys):
     for words, message in (
         (["translate", str(run), "--n-best", "2"], "n_best is 2; expected at most beam = 1"),
         (["tune", str(run), "--objective", "mrt"], "objective.name is 'mrt' with model.kind"),
-        (["explain", str(run), "--sentence", "1"], "expected 'lstm', which is fed tokens"),
+        (["explain", str(run), "--sentence", "1"], "expected 'lstm' or 'transformer', which are fed tokens"),
     ):
         assert main(words) == 2
         assert message in capsys.readouterr().err
 
 
 def test_another_kind_than_that_of_the_weights_is_refused(run, capsys):
-    assert main(["tune", str(run), "--model-kind", "lstm", "--output", str(run.with_name("other"))]) == 1
-    assert "does not fit the model" in capsys.readouterr().err
+    assert main(["tune", str(run), "--model-kind", "lstm", "--output", str(run.with_name("other"))]) == 2
+    assert "expected the same architecture to start from its weights" in capsys.readouterr().err
+    settings = run / "config.toml"
+    before = settings.read_text()
+    settings.write_text(before.replace(f'kind = "{load(run).config.model.kind}"', 'kind = "transformer"'))
+    assert main(["evaluate", str(run)]) == 1
+    settings.write_text(before)
+    assert "the architecture (model.kind, layers, tied) is not that of the run" in capsys.readouterr().err
 
 
 def test_a_run_resumes_to_the_same_weights(run, tmp_path, corpus):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.training.corpora import small_config
+from tests.training.corpora import TRANSFORMER, small_config
 from tests.training.kill_points import COMPARED, RESULTS
 
 REPOSITORY = Path(__file__).parents[2]
@@ -19,8 +19,8 @@ ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join([str(REPOSITORY), *sys
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 
 
-def kill_and_resume(corpus, folder, *points):
-    command = [sys.executable, Path(__file__).with_name("kill_points.py"), corpus, folder, *map(str, points)]
+def kill_and_resume(kind, corpus, folder, *points):
+    command = [sys.executable, Path(__file__).with_name("kill_points.py"), kind, corpus, folder, *map(str, points)]
     done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.partition(RESULTS)[2])
@@ -34,8 +34,9 @@ def check(results):
 
 
 @pytest.mark.slow
-def test_killed_at_any_moment_a_run_resumes_to_the_same_files(corpus, tmp_path):
-    found = kill_and_resume(corpus, tmp_path)
+@pytest.mark.parametrize("kind", ["lstm", "transformer"])
+def test_killed_at_any_moment_a_run_resumes_to_the_same_files(corpus, tmp_path, kind):
+    found = kill_and_resume(kind, corpus, tmp_path)
     assert found["total"] == len(found["results"]) > 60
     check(found["results"])
 
@@ -97,7 +98,9 @@ def break_off(corpus, path, monkeypatch, steps, **more):
 SAMPLED = {"objective__name": "reinforce", "objective__feeding": "sample", "model__dropout": 0.3}
 
 
-@pytest.mark.parametrize("more", [{}, SAMPLED, {"optimizer__decay": "step", "optimizer__patience": 1}])
+@pytest.mark.parametrize(
+    "more", [{}, SAMPLED, {"optimizer__decay": "step", "optimizer__patience": 1}, TRANSFORMER, TRANSFORMER | SAMPLED]
+)
 @pytest.mark.parametrize("steps", [1, 4, 9])
 def test_random_numbers_and_learning_rates_are_those_of_a_whole_run(corpus, tmp_path, monkeypatch, more, steps):
     from bleugrad.training.run import train_run

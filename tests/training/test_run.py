@@ -248,3 +248,28 @@ def test_tensorboard_is_written_on_request(corpus, tmp_path):
     pytest.importorskip("tensorboard")
     train_run(small_config(corpus, tensorboard=True), tmp_path)
     assert len(list((tmp_path / "tensorboard").glob("events.out.tfevents.*"))) == 1
+
+
+def test_a_run_with_a_cache_is_the_run_without(corpus, tmp_path):
+    cached = {"data__cache": str(tmp_path / "cache")}
+    for name, more in (("plain", {}), ("cached", cached)):
+        train_run(small_config(corpus, **more), tmp_path / name)
+        train_run(small_config(corpus, **more), tmp_path / f"{name}-tuned", initial=tmp_path / name, study="tune")
+    for name in ("plain", "plain-tuned"):
+        one, other = (read_checkpoint(tmp_path / run / BEST) for run in (name, name.replace("plain", "cached")))
+        assert all(torch.equal(one.weights[weight], other.weights[weight]) for weight in one.weights)
+    train_run(small_config(corpus, optimizer__epochs=3, **cached), tmp_path / "cached", resume=True)
+
+
+def test_evaluation_reads_only_its_split(tmp_path):
+    from bleugrad.training.evaluation import evaluate_run
+
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    write_corpus(folder)
+    train_run(small_config(folder), tmp_path / "run")
+    for path in folder.glob("[tv][ra][al]*"):
+        path.unlink()  # train and valid
+    assert sorted(path.name for path in folder.iterdir()) == ["test.de", "test.en"]
+    (found,) = evaluate_run(tmp_path / "run", "cpu", "test", [1])
+    assert found.scores.sentences == 5

@@ -15,14 +15,15 @@ from tests.training.corpora import small_config, write_corpus
 
 
 def make_trainer(corpus, **more):
-    from bleugrad.data.encoding import build_vocabularies
+    from bleugrad.data.encoding import build_vocabularies, encode_split
 
     config = small_config(corpus, model__dropout=0.0, **more)
     text = prepare(config.data)
     vocabularies = Vocabularies(*build_vocabularies(text, config.data))
     torch.manual_seed(0)
     model = AttentionLSTM(config.model, len(vocabularies.source), len(vocabularies.target))
-    return Trainer(TrainingSetup(config, model, vocabularies, text.train, text.valid), SingleProcess("cpu"), None)
+    train = encode_split(text.train, vocabularies.source, vocabularies.target)
+    return Trainer(TrainingSetup(config, model, vocabularies, train, text.valid), SingleProcess("cpu"), None)
 
 
 @pytest.mark.parametrize("more", [{}, {"objective__name": "exact", "objective__level": "sentence"}])

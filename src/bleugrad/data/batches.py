@@ -6,14 +6,14 @@ batch see in each step the sentences of one process with 2b.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from bleugrad.data.encoding import EncodedSplit
+from bleugrad.data.encoding import EncodedSplit, Sentences
 from bleugrad.special_ids import BOS, EOS, PAD
 
 IGNORED = -100
@@ -25,7 +25,8 @@ POOL = 50
 USUAL_LENGTH = 100
 """Evaluation batches hold fewer sentences if sentences are longer than this, which limits memory."""
 
-Order = npt.NDArray[np.int64]
+Order = npt.NDArray[Any]
+"""Indices or lengths."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,42 @@ class Batch:
         )
 
 
+class Batches(Sequence[list[int]]):
+    """The batches of an epoch: index arrays, which become lists one batch at a time.
+
+    Batch i holds ``order[ends[places[i] - 1] : ends[places[i]]]``. A list of Python numbers takes ten times the memory.
+    """
+
+    def __init__(self, order: Order, ends: Order, places: Order) -> None:
+        self._order, self._ends, self._places = order, ends, places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, place: int) -> list[int]: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[list[int]]: ...
+
+    def __getitem__(self, place: int | slice) -> list[int] | list[list[int]]:
+        if isinstance(place, slice):
+            return [self._at(int(one)) for one in self._places[place]]
+        return self._at(int(self._places[place]))
+
+    def _at(self, place: int) -> list[int]:
+        first = int(self._ends[place - 1]) if place else 0
+        found: list[int] = self._order[first : int(self._ends[place])].tolist()
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence) or len(other) != len(self):
+            return NotImplemented if not isinstance(other, Sequence) else False
+        return all(one == another for one, another in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]  # equal by content
+
+
 class BatchPlan:
     """Plans the batches of a split.
 
@@ -85,34 +122,38 @@ class BatchPlan:
         _check_at_least("size", size, 1)
         _check_at_least("seed", seed, 0)
         self.encoded, self.by, self.size, self.seed = encoded, by, size, seed
-        count = len(encoded)
-        self._source = np.fromiter(map(len, encoded.sources), np.int64, count) + 1
-        self._target = np.fromiter(map(len, encoded.targets), np.int64, count) + 1
-        self._sizes = np.maximum(self._source, self._target) if by == "tokens" else np.ones(count, np.int64)
-        self._has_more = any(len(references) > 1 for references in encoded.references)
+        self._source, self._target = lengths_of(encoded.sources) + 1, lengths_of(encoded.targets) + 1
+        ones = np.broadcast_to(np.int32(1), len(encoded))
+        self._sizes = np.maximum(self._source, self._target) if by == "tokens" else ones
+        self._has_more = encoded.has_more
 
-    def epoch(self, number: int) -> list[list[int]]:
+    def target_tokens(self, indices: Sequence[int]) -> int:
+        """The number of target tokens of these sentences, EOS included."""
+        return int(self._target[indices].sum())
+
+    def epoch(self, number: int) -> Batches:
         """The batches of an epoch as indices: every sentence once, similar lengths together, in random order."""
         _check_at_least("number", number, 0)
         random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([self.seed, number])))
         order = _permutation(random, len(self.encoded))
-        batches: list[list[int]] = []
+        ends: list[int] = []
         pool = POOL * max(1, int(self.size / self._sizes.mean())) if len(order) else 1
         for start in range(0, len(order), pool):
             chosen = order[start : start + pool]
             # The sort is stable: sentences of equal lengths keep their random order.
-            chosen = chosen[np.lexsort((self._source[chosen], self._target[chosen]))]
-            batches += _cut(chosen, self._sizes, self.size, len(order))
-        return [batches[place] for place in _permutation(random, len(batches))]
+            chosen = order[start : start + pool] = chosen[np.lexsort((self._source[chosen], self._target[chosen]))]
+            ends += [start + end for end in _cut(self._sizes[chosen], self.size, len(order))]
+        return Batches(order, np.array(ends, np.int64), _permutation(random, len(ends)))
 
-    def ordered(self, size: int) -> list[list[int]]:
+    def ordered(self, size: int) -> Batches:
         """Batches for evaluation: every sentence once, the longest sources first, independent of the seed.
 
         A batch holds at most ``size`` sentences, fewer if they are very long.
         """
         _check_at_least("size", size, 1)
         order = np.lexsort((np.arange(len(self.encoded)), -self._target, -self._source))
-        return _cut(order, self._source, size * USUAL_LENGTH, size)
+        ends = np.array(_cut(self._source[order], size * USUAL_LENGTH, size), np.int64)
+        return Batches(order, ends, np.arange(len(ends)))
 
     def collate(self, indices: Sequence[int]) -> Batch:
         """The tensors of a batch; ``indices`` may be empty."""
@@ -121,6 +162,22 @@ class BatchPlan:
         labels, _ = _padded((encoded.targets[index] for index in indices), IGNORED)
         references = [encoded.references[index] for index in indices] if self._has_more else None
         return Batch(source, lengths, labels, torch.tensor(indices, dtype=torch.long), references)
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The batches of an epoch, ``size`` per optimizer step."""
+
+    batches: Sequence[list[int]]
+    size: int
+
+    def __len__(self) -> int:
+        return -(-len(self.batches) // self.size)
+
+    def __getitem__(self, step: int) -> list[list[int]]:
+        if not 0 <= step < len(self):
+            raise IndexError(f"step is {step}; expected 0 to {len(self) - 1}")
+        return list(self.batches[step * self.size : (step + 1) * self.size])
 
 
 def shard(batches: Iterable[Sequence[int]], rank: int, world: int) -> list[list[int]]:
@@ -138,23 +195,30 @@ def shard(batches: Iterable[Sequence[int]], rank: int, world: int) -> list[list[
     return [list(batch[rank::world]) for batch in batches]
 
 
+def lengths_of(sentences: Sentences) -> npt.NDArray[np.int32]:
+    """The number of ids of each sentence."""
+    known: npt.NDArray[np.int32] | None = getattr(sentences, "lengths", None)
+    if known is not None:
+        return known
+    return np.fromiter((len(sentences[place]) for place in range(len(sentences))), np.int32, len(sentences))
+
+
 def _permutation(random: np.random.Generator, count: int) -> Order:
     """A permutation from uniform numbers, whose stream is the same in all versions of NumPy."""
     return np.argsort(random.random(count), kind="stable")
 
 
-def _cut(order: Order, lengths: Order, size: int, most: int) -> list[list[int]]:
-    """Batches in order: at most ``most`` sentences, and ``size`` as sentences times longest length, or one sentence."""
-    batches: list[list[int]] = []
-    batch: list[int] = []
-    longest = 0
-    for index, length in zip(order.tolist(), lengths[order].tolist(), strict=True):
+def _cut(lengths: Order, size: int, most: int) -> list[int]:
+    """Ends of batches: at most ``most`` sentences, and ``size`` as sentences times longest length, or one sentence."""
+    ends: list[int] = []
+    held = longest = 0
+    for place, length in enumerate(lengths.tolist()):
         longest = max(longest, length)
-        if batch and (len(batch) == most or longest * (len(batch) + 1) > size):
-            batches.append(batch)
-            batch, longest = [], length
-        batch.append(index)
-    return [*batches, batch] if batch else batches
+        if held and (held == most or longest * (held + 1) > size):
+            ends.append(place)
+            held, longest = 0, length
+        held += 1
+    return [*ends, len(lengths)] if held else ends
 
 
 def _padded(sentences: Iterable[list[int]], padding: int) -> tuple[Tensor, Tensor]:

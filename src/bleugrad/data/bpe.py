@@ -38,7 +38,7 @@ class BPEVocabulary(Vocabulary):
         trainer = trainers.BpeTrainer(
             vocab_size=size, min_frequency=min_count, special_tokens=list(SPECIAL), show_progress=False
         )
-        tokenizer.train_from_iterator((_spaced(line) for line in lines), trainer)
+        tokenizer.train_from_iterator(map(spaced, lines), trainer)
         model = json.loads(tokenizer.to_str())["model"]
         tokens = sorted(model["vocab"], key=model["vocab"].__getitem__)
         if len(tokens) > size:
@@ -47,11 +47,11 @@ class BPEVocabulary(Vocabulary):
 
     def encode(self, text: str) -> list[int]:
         """The ids of the pieces; unknown characters become <unk>."""
-        return _without_special(self._tokenizer.encode(_spaced(text), add_special_tokens=False).ids)
+        return _without_special(self._tokenizer.encode(spaced(text), add_special_tokens=False).ids)
 
     def encode_lines(self, lines: Sequence[str]) -> list[list[int]]:
         """The ids of each line, a batch at a time."""
-        encodings = self._tokenizer.encode_batch_fast([_spaced(line) for line in lines], add_special_tokens=False)
+        encodings = self._tokenizer.encode_batch_fast([spaced(line) for line in lines], add_special_tokens=False)
         return [_without_special(encoding.ids) for encoding in encodings]
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -78,7 +78,7 @@ def _tokenizer(ids: dict[str, int], merges: list[tuple[str, str]]) -> Any:
     return tokenizer
 
 
-def _spaced(text: str) -> str:
+def spaced(text: str) -> str:
     """The words with single spaces between them. Words over the length limit are truncated."""
     words = text.split()
     if len(text) > MOST_WORD_CHARACTERS and (longest := max(map(len, words), default=0)) > MOST_WORD_CHARACTERS:

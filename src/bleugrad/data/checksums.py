@@ -39,19 +39,22 @@ def write_sums(folder: Path, names: Iterable[str]) -> None:
     write_text(folder / SUMS, "".join(f"{sha256(folder / name)}  {name}\n" for name in sorted(names)))
 
 
-def verify_sums(folder: Path) -> int:
+def verify_sums(folder: Path, splits: Iterable[str] | None = None) -> int:
     """Check the files of a corpus against the list in its folder or its parent. Returns the number of checked files.
 
+    With ``splits``, only files whose names begin with one of these words and a dot are checked.
     Listed files that do not exist are ignored; code that needs them reports them.
     """
     folder = folder.resolve()
+    begins = ("",) if splits is None else tuple(f"{split}." for split in splits)
     checked = 0
     for listed, prefix in ((folder / SUMS, ""), (folder.parent / SUMS, f"{folder.name}/")):
         if not listed.is_file():
             continue
         for name, expected in read_sums(listed).items():
             path = folder / name.removeprefix(prefix)
-            if not name.startswith(prefix) or "/" in name.removeprefix(prefix) or not path.is_file():
+            elsewhere = not name.startswith(prefix) or "/" in name.removeprefix(prefix)
+            if elsewhere or not path.name.startswith(begins) or not path.is_file():
                 continue
             found = sha256(path)
             if found != expected:

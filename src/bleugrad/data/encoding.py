@@ -1,12 +1,15 @@
 """From text to ids: the vocabularies of a corpus and its encoded splits."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import Protocol
 
 from bleugrad.data.config import SUBWORDS, DataConfig
 from bleugrad.data.corpus import Corpus, Split
 from bleugrad.data.locations import corpus_folder, find_text
+from bleugrad.data.raw_text import Casing, RawVocabulary, split_words
 from bleugrad.data.text import read_lines
 from bleugrad.data.vocabulary import Vocabulary, WordVocabulary
 from bleugrad.errors import FailureError, UsageError
@@ -14,16 +17,38 @@ from bleugrad.errors import FailureError, UsageError
 OWN_LIST = "corpus"
 
 
+class Sentences(Protocol):
+    """Ids of sentences."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, place: int, /) -> list[int]: ...
+
+
+class ReferenceLists(Protocol):
+    """Ids of all references of each sentence."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, place: int, /) -> list[list[int]]: ...
+
+
 @dataclass(frozen=True)
 class EncodedSplit:
-    """A split as ids, without BOS and EOS; ``targets`` are the first references."""
+    """A split as ids, without BOS and EOS; ``targets`` are the first references. In memory or mapped from a file."""
 
-    sources: list[list[int]]
-    targets: list[list[int]]
-    references: list[list[list[int]]]
+    sources: Sentences
+    targets: Sentences
+    references: ReferenceLists
 
     def __len__(self) -> int:
         return len(self.sources)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether any sentence has several references."""
+        known = getattr(self.references, "has_more", None)
+        return any(len(self.references[place]) > 1 for place in range(len(self))) if known is None else bool(known)
 
 
 def encode_split(split: Split, source: Vocabulary, target: Vocabulary) -> EncodedSplit:
@@ -37,21 +62,43 @@ def encode_split(split: Split, source: Vocabulary, target: Vocabulary) -> Encode
 
 
 def build_vocabularies(corpus: Corpus, config: DataConfig) -> tuple[Vocabulary, Vocabulary]:
-    """The source and target vocabularies, from the training text or from word lists."""
+    """The source and target vocabularies, from the training text, from word lists, or from SentencePiece models."""
     if len(corpus.train) == 0:
         raise FailureError(f"no training pair of {corpus.name} passed the filters; expected at least one")
-    texts = list(chain.from_iterable(corpus.train.references))
-    return _vocabulary(corpus.train.sources, config, "source"), _vocabulary(texts, config, "target")
+    train = corpus.train
+    return vocabularies_of(lambda: train.sources, lambda: chain.from_iterable(train.references), config)
 
 
-def _vocabulary(lines: list[str], config: DataConfig, side: str) -> Vocabulary:
-    if config.units == "bpe":
-        from bleugrad.data.bpe import BPEVocabulary
+def vocabularies_of(
+    sources: Callable[[], Iterable[str]], targets: Callable[[], Iterable[str]], config: DataConfig
+) -> tuple[Vocabulary, Vocabulary]:
+    """The vocabularies of texts, each of which is read anew at every call.
 
-        try:
-            return BPEVocabulary.build(lines, config.vocabulary_size or SUBWORDS, config.min_count)
-        except ValueError as error:
-            raise UsageError(f"vocabulary_{error}") from None
+    A SentencePiece model reads and writes ordinary text itself.
+    """
+    if not config.raw or config.units == "sentencepiece":
+        return _both(sources, targets, config)
+    casings = [Casing.learn(map(split_words, text())) for text in (sources, targets)]
+
+    def prepared(text: Callable[[], Iterable[str]], casing: Casing) -> Callable[[], Iterable[str]]:
+        return lambda: (casing.lower(split_words(line)) for line in text())
+
+    source, target = _both(prepared(sources, casings[0]), prepared(targets, casings[1]), config)
+    return RawVocabulary(source, casings[0]), RawVocabulary(target, casings[1])
+
+
+def _both(
+    sources: Callable[[], Iterable[str]], targets: Callable[[], Iterable[str]], config: DataConfig
+) -> tuple[Vocabulary, Vocabulary]:
+    if config.joint:
+        shared = _vocabulary(chain(sources(), targets()), config, "source")
+        return shared, shared
+    return _vocabulary(sources(), config, "source"), _vocabulary(targets(), config, "target")
+
+
+def _vocabulary(lines: Iterable[str], config: DataConfig, side: str) -> Vocabulary:
+    if config.units != "words":
+        return _subwords(lines, config, side)
     listed = getattr(config, f"vocabulary_{side}")
     if not listed:
         return WordVocabulary.build(lines, config.min_count, config.vocabulary_size)
@@ -61,6 +108,21 @@ def _vocabulary(lines: list[str], config: DataConfig, side: str) -> Vocabulary:
         return WordVocabulary.from_list(words, config.vocabulary_size)
     except ValueError as error:
         raise FailureError(f"{path}: {error}") from None
+
+
+def _subwords(lines: Iterable[str], config: DataConfig, side: str) -> Vocabulary:
+    size = config.vocabulary_size or SUBWORDS
+    try:
+        if config.units == "bpe":
+            from bleugrad.data.bpe import BPEVocabulary
+
+            return BPEVocabulary.build(lines, size, config.min_count)
+        from bleugrad.data.sentencepiece import SentencePieceVocabulary
+
+        model = getattr(config, f"sentencepiece_{side}")
+        return SentencePieceVocabulary.read(Path(model)) if model else SentencePieceVocabulary.build(lines, size)
+    except ValueError as error:
+        raise UsageError(f"vocabulary_{error}") from None
 
 
 def _own_list(config: DataConfig, side: str) -> Path:

@@ -1,6 +1,6 @@
 """Filters of training pairs: empty, too long, or of too different lengths."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from bleugrad.data.corpus import Split
 from bleugrad.data.limits import CHARACTERS_PER_WORD, MOST_WORDS
@@ -31,7 +31,16 @@ def keep(source_length: int, target_length: int, max_length: int, max_ratio: flo
 
 
 def filter_split(split: Split, max_length: int, max_ratio: float) -> tuple[Split, Mapping[str, int]]:
-    """The pairs that pass the filters, and the number of dropped pairs by reason.
+    """The pairs that pass the filters, and the number of dropped pairs by reason."""
+    dropped = {EMPTY: 0, LONG: 0, RATIO: 0}
+    pairs = list(filter_pairs(zip(split.sources, split.references, strict=True), max_length, max_ratio, dropped))
+    return Split([source for source, _ in pairs], [choices for _, choices in pairs]), dropped
+
+
+def filter_pairs(
+    pairs: Iterable[tuple[str, tuple[str, ...]]], max_length: int, max_ratio: float, dropped: dict[str, int]
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The pairs that pass the filters, one after the other; ``dropped`` counts the others by reason.
 
     The first reference decides whether a pair is kept; other references are filtered one by one. A line with far more
     characters than ``max_length`` words usually have is also too long.
@@ -43,13 +52,9 @@ def filter_split(split: Split, max_length: int, max_ratio: float) -> tuple[Split
             return LONG
         return reason_to_drop(len(source.split()), len(target.split()), max_length, max_ratio)
 
-    dropped = {EMPTY: 0, LONG: 0, RATIO: 0}
-    sources, references = [], []
-    for source, choices in zip(split.sources, split.references, strict=True):
+    for source, choices in pairs:
         found = reason(source, choices[0])
         if found is not None:
-            dropped[found] += 1
+            dropped[found] = dropped.get(found, 0) + 1
             continue
-        sources.append(source)
-        references.append((choices[0], *(one for one in choices[1:] if reason(source, one) is None)))
-    return Split(sources, references), dropped
+        yield source, (choices[0], *(one for one in choices[1:] if reason(source, one) is None))

@@ -119,6 +119,10 @@ class WordVocabulary(Vocabulary):
 
 def read_vocabulary(saved: Mapping[str, Any]) -> Vocabulary:
     """The vocabulary that ``to_json`` saved."""
+    if isinstance(saved, Mapping) and saved.get("kind") == "raw":
+        from bleugrad.data.raw_text import RawVocabulary
+
+        return RawVocabulary.from_json(saved)
     tokens = saved.get("tokens") if isinstance(saved, Mapping) else None
     if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
         raise ValueError("the saved vocabulary has no list of tokens; expected the output of Vocabulary.to_json")
@@ -129,7 +133,11 @@ def read_vocabulary(saved: Mapping[str, Any]) -> Vocabulary:
         from bleugrad.data.bpe import BPEVocabulary
 
         return BPEVocabulary(tokens, saved.get("merges", ()))
-    raise ValueError(f"the saved vocabulary is of kind {kind!r}; expected 'words' or 'bpe'")
+    if kind == "sentencepiece":
+        from bleugrad.data.sentencepiece import SentencePieceVocabulary
+
+        return SentencePieceVocabulary.from_json(saved.get("model"))
+    raise ValueError(f"the saved vocabulary is of kind {kind!r}; expected 'words', 'bpe', 'sentencepiece' or 'raw'")
 
 
 def _first(words: list[str], size: int) -> list[str]:

@@ -10,7 +10,7 @@ from torch import Tensor
 from bleugrad.data.batches import BatchPlan
 from bleugrad.data.corpus import Split
 from bleugrad.data.encoding import encode_split
-from bleugrad.data.preparation import prepare
+from bleugrad.data.preparation import prepare_split
 from bleugrad.errors import UsageError
 from bleugrad.special_ids import EOS
 from bleugrad.training.checkpoints import BEST, FOLDER, LAST, Checkpoint, put_weights, read_checkpoint
@@ -49,10 +49,11 @@ def logits_of_run(run: Path, sentence: int, split: str = "test") -> list[RunLogi
     """The logits of a split's sentence, from 1, of the best and, if it differs, the last checkpoint of a run."""
     system = load(run, device="cpu")
     if system.config.model.one_pass:
+        kind = system.config.model.kind
         raise UsageError(
-            f"{run} holds a model of kind {system.config.model.kind!r}; expected 'lstm', which is fed tokens"
+            f"{run} holds a model of kind {kind!r}; expected 'lstm' or 'transformer', which are fed tokens"
         )
-    pairs = prepare(system.config.data).split(split)
+    pairs = prepare_split(system.config.data, split)
     if not 1 <= sentence <= len(pairs):
         raise UsageError(f"--sentence is {sentence}; expected 1 to {len(pairs)}, the sentences of {split}")
     pair = Split([pairs.sources[sentence - 1]], [pairs.references[sentence - 1]])

@@ -6,11 +6,11 @@ from torch import Tensor, nn
 from bleugrad.models.config import ModelConfig
 from bleugrad.models.decoder import Decoder
 from bleugrad.models.encoder import Encoder
-from bleugrad.models.protocol import TranslationModel, check_source
+from bleugrad.models.protocol import AutoregressiveModel, check_source, state_of
 from bleugrad.models.state import DecoderState, Memory, Noise
 
 
-class AttentionLSTM(TranslationModel):
+class AttentionLSTM(AutoregressiveModel[Memory, DecoderState, Noise]):
     """Source tokens to logits of target tokens.
 
     In training mode dropout acts on embeddings, between layers and on the attentional vector, before that is fed back
@@ -38,10 +38,7 @@ class AttentionLSTM(TranslationModel):
             nn.init.uniform_(parameter, -config.initial_range, config.initial_range)
 
     def encode(self, source: Tensor, source_lengths: Tensor) -> Memory:
-        """Encode sources for the decoder.
-
-        ``source`` (B, S) is padded on the right with any id, ``source_lengths`` (B,) are at least 1. B may be 0.
-        """
+        """Encode sources for the decoder."""
         check_source(source, source_lengths)
         if len(source) == 0:
             one = self.encode(source.new_zeros(1, 1), source_lengths.new_ones(1))
@@ -51,27 +48,15 @@ class AttentionLSTM(TranslationModel):
         encoded, cells = self.encoder(self.dropout(self.source_embedding(source)), lengths)
         return self.decoder.read(encoded, cells, mask.to(source.device))
 
-    def forward(self, source: Tensor, source_lengths: Tensor, inputs: Tensor) -> Tensor:
-        """Logits (B, T, V) of the token that follows each of ``inputs`` (B, T), by teacher forcing."""
-        return self.project(self.hidden_states(source, source_lengths, inputs))
-
-    def hidden_states(self, source: Tensor, source_lengths: Tensor, inputs: Tensor) -> Tensor:
-        """(B, T, H), the inputs of :meth:`project`, for losses that take hidden states and projection."""
-        return self.decode(self.encode(source, source_lengths), inputs)
-
     def decode(self, memory: Memory, inputs: Tensor, noise: Noise | None = None) -> Tensor:
-        """Hidden states (B, T, H) of a decoder with ``inputs`` (B, T): BOS, then the token at each position.
-
-        B may be a multiple of the number of sources, with the rows of a sentence side by side. ``noise`` is the dropout
-        of at least T steps; None draws it in training mode.
-        """
+        """Hidden states (B, T, H), one step after the other."""
         rows, steps = inputs.shape
         noise = self.draw_noise(rows, steps) if noise is None else noise
         embedded = self.target_embedding(inputs.t())
         if noise.tokens is not None:
             embedded = embedded * noise.tokens[:steps]
         token_gates = self.decoder.token_gates(embedded)
-        state = memory.state_of(rows)
+        state = state_of(memory, rows)
         hidden = []
         for t in range(steps):
             state = self.decoder.step(memory, state, token_gates[t], noise.at(t).layers)
@@ -86,16 +71,14 @@ class AttentionLSTM(TranslationModel):
         noise: Noise | None = None,
         origins: Tensor | None = None,
     ) -> tuple[Tensor, DecoderState]:
-        """One decoding step; returns (B, H) for :meth:`project`, and the new state.
-
-        ``state`` has B rows, a multiple of the number of sentences, with the hypotheses of a sentence side by side.
-        ``tokens`` (B,) are the previous tokens. ``origins`` (B,) is the row of the state that each row continues, if it
-        is not its own; the state may then have any number of rows, and each is processed once.
-        """
+        """One step; each distinct token, and each row of the state that is continued, is processed once."""
         if noise is not None and noise.tokens is not None:
             return self.step_embedded(memory, state, self.target_embedding(tokens), noise)
         distinct, places = tokens.unique(return_inverse=True)
         gates = self.decoder.token_gates(self.target_embedding(distinct)).index_select(0, places)
+        if origins is not None:
+            kept, origins = origins.unique(return_inverse=True)
+            state = state.select(kept)
         after = self.decoder.step(memory, state, gates, origins=origins)
         return after.attentional, after
 

@@ -52,7 +52,7 @@ class Decoder(nn.Module):
 
         ``token_gates`` (B, 4H) is the part of the previous tokens in the gates of the first layer, ``noise``
         (layers, B, H) the dropout of the inputs of upper layers and of the attentional vector. For the others, see
-        :meth:`bleugrad.models.attention_lstm.AttentionLSTM.step`.
+        :meth:`bleugrad.models.protocol.AutoregressiveModel.step`.
         """
         fed = self.feeding_gates(torch.cat([state.attentional, state.hidden[0]], -1))
         if origins is not None:

@@ -8,9 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bleugrad.models.attention_lstm import AttentionLSTM
 from bleugrad.models.draws import draw
-from bleugrad.models.state import Memory
+from bleugrad.models.protocol import Decoding, Memory, state_of
 from bleugrad.special_ids import BOS, EOS, PAD
 
 Feeding = Literal["reference", "greedy", "sample", "mixture", "gumbel"]
@@ -35,7 +34,7 @@ class DecoderOutput:
 
 
 def feed(
-    model: AttentionLSTM,
+    model: Decoding,
     memory: Memory,
     inputs: Tensor,
     feeding: Feeding = "reference",
@@ -80,10 +79,10 @@ def feed(
 
 
 def _own(
-    model: AttentionLSTM, memory: Memory, rows: int, steps: int, further: int, choose: Callable[[Tensor], Tensor]
+    model: Decoding, memory: Memory, rows: int, steps: int, further: int, choose: Callable[[Tensor], Tensor]
 ) -> DecoderOutput:
-    noise, state = model.draw_noise(rows, steps), memory.state_of(rows)
-    token = torch.full((rows,), BOS, device=memory.bias.device)
+    noise, state = model.draw_noise(rows, steps), state_of(memory, rows)
+    token = torch.full((rows,), BOS, device=memory.device)
     ended = torch.zeros_like(token, dtype=torch.bool)
     left = torch.full_like(token, steps)
     taken, reached = [], []
@@ -110,7 +109,7 @@ def _own(
 
 
 def _mixture(
-    model: AttentionLSTM,
+    model: Decoding,
     memory: Memory,
     reference: Tensor,
     own_probability: float,
@@ -118,7 +117,7 @@ def _mixture(
     generator: torch.Generator | None,
 ) -> DecoderOutput:
     rows, steps = reference.shape
-    noise, state = model.draw_noise(rows, steps), memory.state_of(rows)
+    noise, state = model.draw_noise(rows, steps), state_of(memory, rows)
     draws = torch.rand(rows, steps, generator=generator, device=reference.device)
     own = (draws < own_probability) & (reference != PAD)
     fed = [reference[:, 0]] if steps else []
@@ -133,10 +132,10 @@ def _mixture(
 
 
 def _gumbel(
-    model: AttentionLSTM, memory: Memory, rows: int, steps: int, temperature: float, generator: torch.Generator | None
+    model: Decoding, memory: Memory, rows: int, steps: int, temperature: float, generator: torch.Generator | None
 ) -> DecoderOutput:
-    noise, state = model.draw_noise(rows, steps), memory.state_of(rows)
-    token = torch.full((rows,), BOS, device=memory.bias.device)
+    noise, state = model.draw_noise(rows, steps), state_of(memory, rows)
+    token = torch.full((rows,), BOS, device=memory.device)
     embedded = model.target_embedding(token)
     ended = torch.zeros_like(token, dtype=torch.bool)
     logits, taken, reached = [], [], []
@@ -158,7 +157,7 @@ def _gumbel(
     return DecoderOutput(torch.stack(logits, 1), inputs, tokens, torch.stack(reached, 1))
 
 
-def _straight_through(model: AttentionLSTM, token: Tensor, soft: Tensor) -> Tensor:
+def _straight_through(model: Decoding, token: Tensor, soft: Tensor) -> Tensor:
     """The embedding of the token, with the gradient of the embeddings mixed by ``soft`` added."""
     embeddings = model.target_embedding.weight
     mixed = soft.to(embeddings.dtype) @ embeddings.detach()

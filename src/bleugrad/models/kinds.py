@@ -7,9 +7,10 @@ from bleugrad.models.attention_lstm import AttentionLSTM
 from bleugrad.models.config import ModelConfig
 from bleugrad.models.one_pass import FrameModel, RowModel
 from bleugrad.models.protocol import TranslationModel
+from bleugrad.models.translation_transformer import TranslationTransformer
 
 KINDS: Mapping[str, type[TranslationModel]] = MappingProxyType(
-    {"lstm": AttentionLSTM, "nat": RowModel, "ctc": FrameModel}
+    {"lstm": AttentionLSTM, "transformer": TranslationTransformer, "nat": RowModel, "ctc": FrameModel}
 )
 
 

@@ -1,7 +1,8 @@
-"""Memory, state and dropout of the decoder: the encoded sources, and what one step passes to the next."""
+"""Memory, state and dropout of the LSTM decoder: the encoded sources, and what one step passes to the next."""
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 
@@ -22,14 +23,6 @@ class DecoderState:
             self.hidden.index_select(1, rows), self.cell.index_select(1, rows), self.attentional.index_select(0, rows)
         )
 
-    def repeat(self, times: int) -> "DecoderState":
-        """Each row ``times`` times, side by side."""
-        return DecoderState(
-            self.hidden.repeat_interleave(times, 1),
-            self.cell.repeat_interleave(times, 1),
-            self.attentional.repeat_interleave(times, 0),
-        )
-
 
 @dataclass(frozen=True)
 class Memory:
@@ -44,17 +37,14 @@ class Memory:
         return self.bias.shape[0]
 
     @property
+    def device(self) -> torch.device:
+        """Where it is."""
+        return self.bias.device
+
+    @property
     def mask(self) -> Tensor:
         """(B, S) bool, True at tokens, False at padding."""
         return self.bias[:, 0] == 0
-
-    def state_of(self, rows: int) -> DecoderState:
-        """The initial state of ``rows`` rows, a multiple of the number of sentences."""
-        if rows == len(self):
-            return self.state
-        if len(self) == 0 or rows % len(self):
-            raise ValueError(f"there are {rows} rows for {len(self)} sentences; expected a multiple")
-        return self.state.repeat(rows // len(self))
 
     def select(self, rows: Tensor) -> "Memory":
         """The memory with sentence ``rows[i]`` at i."""

@@ -66,6 +66,6 @@ def position_codes(positions: int, like: Tensor) -> Tensor:
 @lru_cache(maxsize=16)
 def _codes(positions: int, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     with torch.inference_mode(False):  # a cached tensor of inference mode could not be used in training
-        rates = torch.arange(0, width, 2, device=device) * (-math.log(10000.0) / width)
-        angles = torch.arange(positions, device=device)[:, None] * rates.exp()
-        return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)[:, :width].to(dtype)
+        rates = torch.arange(0, width, 2, dtype=torch.float64) * (-math.log(10000.0) / width)
+        angles = torch.arange(positions)[:, None] * rates.exp()  # on the CPU: not every device has float64
+        return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)[:, :width].to(device, dtype)

@@ -1,9 +1,9 @@
 """Checkpoints: one safetensors file each, complete or absent, with the state of the run as JSON in its header.
 
-Tensors are named ``model.NAME`` and ``optimizer.KEY.NAME``. Nothing in the file is ever executed. Weights, optimizer
-and state are in one file, because a rename replaces one file: they always belong together. The header has a checksum of
-the whole file, computed with zeros in its place. It finds damage, not forgery, so names, shapes, types and ranges are
-checked too.
+Tensors are named ``model.NAME``, ``optimizer.KEY.NAME`` and ``recent.NUMBER.NAME``. Nothing in the file is ever
+executed. Weights, optimizer and state are in one file, because a rename replaces one file: they always belong together.
+The header has a checksum of the whole file, computed with zeros in its place. It finds damage, not forgery, so names,
+shapes, types and ranges are checked too.
 """
 
 import hashlib
@@ -27,11 +27,15 @@ NO_CHECKSUM = "0" * 64
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Weights by parameter name, the optimizer's tensors by key and parameter name, and the state of the run."""
+    """Weights by parameter name, the optimizer's tensors by key and parameter name, and the state of the run.
+
+    ``recent`` are the weights at the last validations, by number and parameter name, for their average.
+    """
 
     weights: dict[str, Tensor]
     optimizer: dict[str, Tensor]
     state: dict[str, Any] = field(repr=False)
+    recent: dict[str, Tensor] = field(default_factory=dict)
 
     @classmethod
     def take(cls, model: nn.Module, optimizer: torch.optim.Optimizer | None, state: dict[str, Any]) -> "Checkpoint":
@@ -42,13 +46,21 @@ class Checkpoint:
             for name, weight in model.named_parameters()
             for key, value in of_weight.get(weight, {}).items()
         }
-        return cls(_copied(model.state_dict()), _copied(moments), state)
+        return cls(weights_of(model), _copied(moments), state)
+
+
+def weights_of(model: nn.Module) -> dict[str, Tensor]:
+    """A copy of the weights on the CPU; a matrix that several layers share is there once."""
+    return _copied(dict(model.named_parameters()))
 
 
 def put_weights(model: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
     """Load weights into a model. If they do not fit, raise an error with the first difference."""
-    _check_fit(path, {name: _form(value) for name, value in model.state_dict().items()}, weights)
-    model.load_state_dict(dict(weights))
+    parameters = dict(model.named_parameters())
+    _check_fit(path, {name: _form(value) for name, value in parameters.items()}, weights)
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            parameter.copy_(weights[name])
 
 
 def put_optimizer(
@@ -68,12 +80,22 @@ def put_optimizer(
         optimizer.state[parameters[name]][key] = value.to(parameters[name].device)
 
 
+def split_recent(model: nn.Module, recent: Mapping[str, Tensor], most: int, path: Path) -> list[dict[str, Tensor]]:
+    """The weights of each of at most ``most`` last validations; others are an error."""
+    forms = {name: _form(value) for name, value in model.named_parameters()}
+    number = len(recent) // max(len(forms), 1)
+    expected = {f"{place}.{name}": form for place in range(min(number, most)) for name, form in forms.items()}
+    _check_fit(path, expected, recent)
+    return [{name: recent[f"{place}.{name}"] for name in forms} for place in range(number)]
+
+
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Write a checkpoint atomically."""
     from safetensors.torch import save
 
     tensors = {f"model.{name}": value for name, value in checkpoint.weights.items()}
     tensors |= {f"optimizer.{name}": value for name, value in checkpoint.optimizer.items()}
+    tensors |= {f"recent.{name}": value for name, value in checkpoint.recent.items()}
     header = {"version": VERSION, "checksum": NO_CHECKSUM, "state": checkpoint.state}
     # one entry, because the order of several entries is not deterministic
     content = save(tensors, {HEADER: json.dumps(header, allow_nan=False)})
@@ -103,13 +125,13 @@ def read_checkpoint(path: Path) -> Checkpoint:
         raise FailureError(
             f"{path} is cut off, damaged, or no checkpoint at all ({error}); it was left as it is"
         ) from None
-    parts: dict[str, dict[str, Tensor]] = {"model": {}, "optimizer": {}}
+    parts: dict[str, dict[str, Tensor]] = {"model": {}, "optimizer": {}, "recent": {}}
     for full, value in tensors.items():
         part, _, name = full.partition(".")
         if part not in parts:
             raise FailureError(f"{path} holds {full!r}, which is no tensor of a checkpoint; it was left as it is")
         parts[part][name] = value
-    return Checkpoint(parts["model"], parts["optimizer"], state)
+    return Checkpoint(parts["model"], parts["optimizer"], state, parts["recent"])
 
 
 def remove_checkpoints(run: Path) -> None:
@@ -165,9 +187,11 @@ def _check_fit(path: Path, expected: Mapping[str, str], tensors: Mapping[str, Te
     found = {name: _form(value) for name, value in tensors.items()}
     for name in (*expected, *found):
         if expected.get(name) != found.get(name):
+            forms = [forms.get(name, "absent") for forms in (found, expected)]
+            cause = "architecture (model.kind, layers, tied)" if "absent" in forms else "size of a layer or vocabulary"
             raise FailureError(
-                f"{path} does not fit the model: {name} is {found.get(name, 'absent')} in the checkpoint and "
-                f"{expected.get(name, 'absent')} in the model; the settings or vocabularies are not those of the run"
+                f"{path} does not fit the model: {name} is {forms[0]} in the checkpoint and {forms[1]} in the model; "
+                f"the {cause} is not that of the run"
             )
 
 

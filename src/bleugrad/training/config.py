@@ -1,6 +1,6 @@
 """Settings of a training run; ``experiments/paper/protocols.py`` has those of the paper."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 from bleugrad.configuration.stage import RunStage, Stage, option, stage
@@ -28,6 +28,9 @@ class ObjectiveConfig(Stage):
     max_order: int = option(4, "highest n-gram order", minimum=1, maximum=100)
     smoothing: float = option(1.0, "added to matches and totals of every order", minimum=0)
     units: Literal["tokens", "words"] = option("tokens", "bound and exact: units of n-grams")
+    label_smoothing: float = option(
+        0.0, "ce: probability of the label that is spread over the vocabulary", minimum=0, maximum=0.9
+    )
     cross_entropy_weight: float = option(0.0, "weight of the cross-entropy in other objectives", minimum=0)
     likelihood_epochs: int = option(
         0, "bound, exact and clipped_mean: first epochs with the likelihood alone, for training from scratch", minimum=0
@@ -99,19 +102,30 @@ class ObjectiveConfig(Stage):
 
 @dataclass(frozen=True)
 class OptimizerConfig(Stage):
-    """Adam, its learning rate schedule, and early stopping."""
+    """Adam, its learning rate schedule, validation and early stopping."""
 
-    learning_rate: float = option(1e-3, "learning rate of Adam", above=0)
+    learning_rate: float = option(1e-3, "learning rate of Adam; with a warm-up, its highest value", above=0)
     epochs: int = option(20, "largest number of passes over the training data", minimum=1)
     clip: float = option(5.0, "largest norm of the gradient; 0: no clipping", minimum=0)
-    decay: Literal["plateau", "step", "none"] = option(
-        "plateau", "lower the learning rate when validation BLEU stops rising, every few epochs, or never"
+    weight_decay: float = option(0.0, "decoupled weight decay of matrices (AdamW); 0: Adam", minimum=0, maximum=1)
+    beta2: float = option(0.999, "Adam's decay of squared gradients", above=0, maximum=0.999999)
+    warmup: int = option(0, "steps in which the learning rate rises from 0", minimum=0)
+    decay: Literal["plateau", "step", "inverse_sqrt", "cosine", "none"] = option(
+        "plateau",
+        "lower the learning rate when validation BLEU stops rising, every few validations, with the root of the step, "
+        "along a cosine to 0 after the last epoch, or never",
     )
-    decay_factor: float = option(0.5, "factor of the learning rate at a decay", above=0, maximum=1)
+    decay_factor: float = option(0.5, "plateau and step: factor of the learning rate at a decay", above=0, maximum=1)
     patience: int = option(
-        2, "epochs before a decay: epochs without a better BLEU (plateau), or all epochs (step)", minimum=1
+        2, "validations before a decay: those without a better BLEU (plateau), or all (step)", minimum=1
     )
-    early_stopping: int = option(0, "stop after this many epochs without a better validation BLEU; 0: never", minimum=0)
+    validate_every: int = option(0, "steps between validations; 0: after each epoch", minimum=0)
+    average: int = option(
+        1, "validate and keep the mean of the weights at this many last validations", minimum=1, maximum=100
+    )
+    early_stopping: int = option(
+        0, "stop after this many validations without a better validation BLEU; 0: never", minimum=0
+    )
     accumulation: int = option(1, "batches per optimizer step", minimum=1)
     precision: Literal["32", "bf16"] = option(
         "32", "32: float32; bf16: bfloat16 where it is safe and the device supports it"
@@ -123,7 +137,10 @@ class EvaluationConfig(Stage):
     """How translations are made and scored."""
 
     batch_size: int = option(128, "sentences translated at once", minimum=1)
-    tokenize: Literal["none", "13a", "intl", "char"] = option("none", "tokenizer of sacreBLEU; none: text is tokenized")
+    tokenize: Literal["none", "13a", "intl", "char"] = option(
+        "none", "tokenizer of sacreBLEU; none: text is tokenised, and 13a for raw text"
+    )
+    validation_beam: int = option(1, "beam width that validation uses to choose weights", minimum=1, maximum=1000)
     length_penalty: float = option(1.0, "beam search divides log-probabilities by length to this power", minimum=0)
     maximum_factor: float = option(2.0, "longest translation: tokens per source token", above=0, maximum=1000)
     maximum_extra: int = option(10, "longest translation: additional tokens", minimum=1)
@@ -141,6 +158,16 @@ class TrainingStage(RunStage):
     model: ModelConfig = stage(ModelConfig, "encoder and decoder")
     evaluation: EvaluationConfig = stage(EvaluationConfig, "translation and scores")
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.model.one_pass and self.evaluation.validation_beam > 1:
+            found = f"evaluation.validation_beam is {self.evaluation.validation_beam}"
+            raise UsageError(f"{found} with model.kind {self.model.kind!r}, which needs no search; expected 1")
+        if self.data.raw and self.evaluation.tokenize == "none":  # scores of ordinary text split punctuation off
+            object.__setattr__(self, "evaluation", replace(self.evaluation, tokenize="13a"))
+        if self.model.tied == "all" and not self.data.joint:
+            raise UsageError("model.tied is 'all' with two vocabularies; expected data.joint, one for both languages")
+
 
 @dataclass(frozen=True)
 class TrainConfig(TrainingStage):
@@ -148,6 +175,7 @@ class TrainConfig(TrainingStage):
 
     record_every: int = option(50, "steps between records of loss and gradient norm", minimum=1)
     tensorboard: bool = option(False, "also write curves for TensorBoard")
+    wandb: bool = option(False, "also send curves to Weights & Biases")
     optimizer: OptimizerConfig = stage(OptimizerConfig, "optimizer")
     objective: ObjectiveConfig = stage(ObjectiveConfig, "objective")
 
@@ -155,6 +183,8 @@ class TrainConfig(TrainingStage):
         super().__post_init__()
         if self.model.one_pass:
             _check_one_pass(self.model.kind, self.objective)
+        if self.objective.label_smoothing and self.model.kind == "ctc":
+            raise UsageError("objective.label_smoothing is given with model.kind 'ctc'; expected 0 with the CTC loss")
 
 
 def _check_one_pass(kind: str, objective: ObjectiveConfig) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from bleugrad.data.corpus import Split
-from bleugrad.data.preparation import prepare
+from bleugrad.data.preparation import prepare_split
 from bleugrad.errors import FailureError
 from bleugrad.runs.directory import evaluation_file
 from bleugrad.runs.files import write_json, write_text
@@ -51,7 +51,7 @@ def evaluate_run(directory: Path, device: str, split: str, beams: Iterable[int |
     system = load(directory, device)
     if system.config.threads:
         torch.set_num_threads(system.config.threads)
-    sentences = prepare(system.config.data).split(split)
+    sentences = prepare_split(system.config.data, split)
     for beam in beams:
         found = evaluate(system, sentences, split, beam)
         found.write(directory)

@@ -37,10 +37,13 @@ class Objective(nn.Module):
         return total * self.processes / everyone.clamp(min=1)
 
     def cross_entropy(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Mean over tokens, in float32."""
+        """Mean over tokens, in float32; "ce" smooths the labels."""
+        smoothing = self.config.label_smoothing if self.config.name == "ce" else 0.0
         with torch.autocast(logits.device.type, enabled=False):
             rows = logits.flatten(0, 1).float()
-            total = F.cross_entropy(rows, labels.flatten(), ignore_index=IGNORED, reduction="sum")
+            total = F.cross_entropy(
+                rows, labels.flatten(), ignore_index=IGNORED, reduction="sum", label_smoothing=smoothing
+            )
         return self.mean(total, (labels != IGNORED).sum())
 
 

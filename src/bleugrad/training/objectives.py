@@ -12,11 +12,9 @@ from bleugrad.losses.expected import ExpectedBLEULoss
 from bleugrad.losses.minimum_risk import MinimumRiskLoss
 from bleugrad.losses.reinforce import ReinforceLoss
 from bleugrad.losses.unbiased import UnbiasedBLEULoss
-from bleugrad.models.attention_lstm import AttentionLSTM
 from bleugrad.models.feeding import DecoderOutput, feed
 from bleugrad.models.one_pass import FrameModel, RowModel
-from bleugrad.models.protocol import TranslationModel
-from bleugrad.models.state import Memory
+from bleugrad.models.protocol import AutoregressiveModel, Decoding, Memory, TranslationModel
 from bleugrad.references.sequences import IdLists
 from bleugrad.special_ids import EOS, PAD
 from bleugrad.training.config import EXPECTED, OWN_TOKENS, ObjectiveConfig
@@ -46,7 +44,7 @@ def build_objective(
         return RowsObjective(model, config, group, word_start)
     if isinstance(model, FrameModel):
         return FramesObjective(model, config, group)
-    if not isinstance(model, AttentionLSTM):
+    if not isinstance(model, AutoregressiveModel):
         raise TypeError(f"model is a {type(model).__name__}, which has no objective")
     if config.name == "ce":
         return CrossEntropy(model, config, group)
@@ -58,9 +56,9 @@ def build_objective(
 class FedObjective(Objective):
     """An objective of an autoregressive model, whose decoder is fed the reference or its own tokens."""
 
-    model: AttentionLSTM
+    model: Decoding
 
-    def __init__(self, model: AttentionLSTM, config: ObjectiveConfig, group: Optional["ProcessGroup"]) -> None:
+    def __init__(self, model: Decoding, config: ObjectiveConfig, group: Optional["ProcessGroup"]) -> None:
         super().__init__(model, config, group)
         self.own_tokens = config.feeding in OWN_TOKENS
 
@@ -119,7 +117,7 @@ class RowObjective(FedObjective):
     """
 
     def __init__(
-        self, model: AttentionLSTM, config: ObjectiveConfig, group: Optional["ProcessGroup"], word_start: Tensor | None
+        self, model: Decoding, config: ObjectiveConfig, group: Optional["ProcessGroup"], word_start: Tensor | None
     ) -> None:
         super().__init__(model, config, group)
         self.random_length = self.own_tokens or config.length == "random" or config.recommended
@@ -187,7 +185,7 @@ class RowObjective(FedObjective):
 class SampleObjective(FedObjective):
     """REINFORCE or minimum risk of whole sequences that the decoder samples."""
 
-    def __init__(self, model: AttentionLSTM, config: ObjectiveConfig, group: Optional["ProcessGroup"]) -> None:
+    def __init__(self, model: Decoding, config: ObjectiveConfig, group: Optional["ProcessGroup"]) -> None:
         super().__init__(model, config, group)
         self.loss = cast("ReinforceLoss | MinimumRiskLoss", sampled_loss(config, EOS))
 

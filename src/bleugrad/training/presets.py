@@ -41,9 +41,43 @@ _AUTOREGRESSIVE: Mapping[str, Settings] = MappingProxyType(
     }
 )
 
+
+def transformer(data: Settings, layers: int, hidden: int, tied: str = "output", **more: Any) -> Settings:
+    """The settings of a corpus with a Transformer, in the way that is usual for it."""
+    optimizer = {"learning_rate": 2e-3, "beta2": 0.98, "warmup": 1000, "decay": "inverse_sqrt", "weight_decay": 1e-4}
+    return {
+        "data": data,
+        "model": {
+            "kind": "transformer",
+            "hidden": hidden,
+            "encoder_layers": layers,
+            "decoder_layers": layers,
+            "dropout": more.pop("dropout", 0.2),
+            "tied": tied,
+        },
+        "optimizer": optimizer | {"clip": 1.0, "epochs": 20, "average": 3, "early_stopping": 5} | more,
+        "objective": {"label_smoothing": 0.1},
+    }
+
+
+_SUBWORDS: Settings = {"units": "bpe", "joint": True, "vocabulary_size": 8000}
+
+_TRANSFORMERS: Mapping[str, Settings] = MappingProxyType(
+    {
+        "transformer-tiny": transformer(_AUTOREGRESSIVE["tiny"]["data"], layers=2, hidden=128),
+        "transformer-multi30k": transformer(
+            {"corpus": "multi30k", **_SUBWORDS}, layers=3, hidden=256, tied="all", dropout=0.3
+        ),
+        "transformer-iwslt14": transformer(
+            {"corpus": "iwslt14", **_SUBWORDS}, layers=3, hidden=256, tied="all", warmup=2000
+        ),
+    }
+)
+
 PRESETS: Mapping[str, Settings] = MappingProxyType(
     {
         **_AUTOREGRESSIVE,
+        **_TRANSFORMERS,
         **{
             f"{name}-{kind}": one_pass(kind, {"data": _AUTOREGRESSIVE[name]["data"]})
             for name in ("tiny", "multi30k")

@@ -18,7 +18,6 @@ from bleugrad.configuration.loading import build, read_toml
 from bleugrad.configuration.stage import differences
 from bleugrad.configuration.writing import to_toml
 from bleugrad.data.corpus import Corpus
-from bleugrad.data.encoding import build_vocabularies
 from bleugrad.data.preparation import prepare
 from bleugrad.errors import FailureError, UsageError
 from bleugrad.extras import require_translation
@@ -31,9 +30,10 @@ from bleugrad.training.config import TrainConfig
 from bleugrad.training.processes import SingleProcess, find_processes
 from bleugrad.training.state import seed_step
 from bleugrad.training.trainer import Trainer, TrainingSetup
-from bleugrad.training.vocabularies import Vocabularies, split_fingerprint
+from bleugrad.training.training_text import TrainingText, training_text
+from bleugrad.training.vocabularies import Vocabularies
 
-CHANGEABLE = {("optimizer", "epochs"), ("device",), ("threads",), ("tensorboard",)}
+CHANGEABLE = {("optimizer", "epochs"), ("device",), ("threads",), ("tensorboard",), ("wandb",)}
 """Settings that may change when a run is resumed."""
 
 
@@ -69,8 +69,9 @@ def train_run(
     peers = processes or find_processes(config.device, config.optimizer.precision)
     with _locked_by_first(directory, peers):
         checkpoint = find_checkpoint(config, directory, resume, overwrite, study)
-        corpus = _prepare_in_turn(config, peers)
-        setup = _build_setup(config, corpus, directory, checkpoint, initial, peers.world)
+        trained = directory if checkpoint is not None else initial
+        corpus, train = _prepare_in_turn(config, trained, peers)
+        setup = _build_setup(config, corpus, train, directory, checkpoint, initial, peers.world)
         trainer = Trainer(setup, peers)
         if checkpoint is not None:
             trainer.restore(checkpoint, directory / FOLDER / LAST)
@@ -82,7 +83,7 @@ def train_run(
                 if checkpoint is not None:
                     run.say(f"resumed at step {trainer.position.step}")
                 setup.vocabularies.write(directory)
-                _describe(run, corpus, trainer, initial)
+                _describe(run, corpus, train, trainer, initial)
             summary = trainer.train()
     if processes is None:
         del trainer, setup  # they refer to the process group, whose threads live as long
@@ -142,56 +143,68 @@ def read_config(directory: Path) -> TrainConfig:
         raise FailureError(f"the settings of the run in {directory} cannot be read: {error}") from None
 
 
-def _prepare_in_turn(config: TrainConfig, processes: SingleProcess) -> Corpus:
-    """The corpus; rank 0 goes first, so that only one process downloads it."""
+def _prepare_in_turn(
+    config: TrainConfig, trained: Path | None, processes: SingleProcess
+) -> tuple[Corpus, TrainingText]:
+    """The corpus and the encoded training text; rank 0 goes first, so that only one process downloads and encodes.
+
+    ``trained`` is a run that provides the vocabularies.
+    """
     if not processes.is_first:
         processes.barrier()
-    corpus = prepare(config.data)
+    corpus = prepare(config.data, ("valid",) if config.data.cache else ("train", "valid"))
+    train = training_text(config.data, corpus, None if trained is None else Vocabularies.read(trained))
     if processes.is_first:
         processes.barrier()
     if len(corpus.valid) == 0:
         raise FailureError(f"{corpus.name} has no validation text; it is needed to choose the best weights")
-    return corpus
+    return corpus, train
 
 
 def _build_setup(
     config: TrainConfig,
     corpus: Corpus,
+    train: TrainingText,
     directory: Path,
     checkpoint: Checkpoint | None,
     initial: Path | None,
     world: int,
 ) -> TrainingSetup:
     """Model and data; the trainer restores the weights of a checkpoint later."""
-    if len(corpus.train) == 0:
-        raise FailureError(f"no training pair of {corpus.name} passed the filters: there is no text to learn from")
-    trained = directory if checkpoint is not None else initial
-    if trained is not None:
-        vocabularies = Vocabularies.read(trained)
-    else:
-        vocabularies = Vocabularies(*build_vocabularies(corpus, config.data))
+    vocabularies = train.vocabularies
     seed_step(config.seed)
     model = build_model(config.model, len(vocabularies.source), len(vocabularies.target))
     fingerprints = {
         "vocabularies": vocabularies.fingerprints(),
-        "data": split_fingerprint(corpus.train),
+        "data": train.fingerprint,
         "processes": world,
     }
     if checkpoint is not None:
         _check_same_ground(checkpoint, vocabularies, fingerprints, directory)
     elif initial is not None:
+        _check_same_kind(config, initial)
         best = initial / FOLDER / BEST
         before = read_checkpoint(best)
         vocabularies.check_fit(before.state, initial, best)
         put_weights(model, before.weights, best)
     return TrainingSetup(
-        config, model, vocabularies, corpus.train, corpus.valid, fingerprints, validate_first=initial is not None
+        config, model, vocabularies, train.encoded, corpus.valid, fingerprints, validate_first=initial is not None
     )
+
+
+def _check_same_kind(config: TrainConfig, initial: Path) -> None:
+    before = read_config(initial).model.kind
+    if config.model.kind != before:
+        raise UsageError(
+            f"model.kind is {config.model.kind!r}, and {before!r} in the run in {initial}; expected the same "
+            "architecture to start from its weights"
+        )
 
 
 def _check_same_settings(config: TrainConfig, directory: Path) -> None:
     for path, before, now in differences(read_config(directory), config):
-        if path not in CHANGEABLE:
+        cosine = config.optimizer.decay == "cosine" and path == ("optimizer", "epochs")  # ends with the last epoch
+        if path not in CHANGEABLE or cosine:
             raise UsageError(
                 f"{'.'.join(path)} is {now!r}, and {before!r} in the run in {directory}; expected the same to "
                 "resume it, or no settings at all"
@@ -229,11 +242,11 @@ def _open_run(
     )
 
 
-def _describe(run: Run, corpus: Corpus, trainer: Trainer, initial: Path | None) -> None:
+def _describe(run: Run, corpus: Corpus, train: TrainingText, trainer: Trainer, initial: Path | None) -> None:
     """Print data, model and objective."""
-    dropped = ", ".join(f"{number} {reason}" for reason, number in corpus.dropped.items() if number)
+    dropped = ", ".join(f"{number} {reason}" for reason, number in train.dropped.items() if number)
     run.say(
-        f"{corpus.name}: {len(corpus.train)} training pairs{f' (dropped: {dropped})' if dropped else ''}, "
+        f"{corpus.name}: {len(train.encoded)} training pairs{f' (dropped: {dropped})' if dropped else ''}, "
         f"{len(corpus.valid)} validation pairs"
     )
     parameters = sum(parameter.numel() for parameter in trainer.parameters)

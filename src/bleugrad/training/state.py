@@ -13,7 +13,10 @@ from bleugrad.training.scores import Scores
 
 @dataclass
 class Position:
-    """The position of a run: ``step`` updates, ``done`` of them in this ``epoch`` with losses that sum to ``loss``."""
+    """The position of a run: ``step`` updates, ``done`` of them in this ``epoch``.
+
+    ``loss`` is the sum of the losses since the last validation.
+    """
 
     epoch: int = 1
     done: int = 0
@@ -37,10 +40,15 @@ def check_state(state: Any) -> None:
     check_form(state, FORM, "state")
     position, history = state["position"], state["history"]
     epoch, step = (history[-1]["epoch"], history[-1]["step"]) if history else (0, 0)
-    expected = {"epoch": epoch + 1, "step": step + position["done"]}
-    for key, value in expected.items():
-        if position[key] != value:
-            raise ValueError(f"state.position.{key} is {position[key]}; expected {value} after epoch {epoch}")
+    since = position["step"] - step
+    inside = position["epoch"] == epoch and position["done"] > since  # validated in the middle of this epoch
+    if position["epoch"] <= epoch and not inside:
+        raise ValueError(f"state.position.epoch is {position['epoch']}; expected {epoch + 1} after epoch {epoch}")
+    least = 0 if inside else position["done"]
+    if since < least:
+        raise ValueError(
+            f"state.position.step is {position['step']}; expected at least {step + least} after epoch {epoch}"
+        )
     if state["schedule"]["best_epoch"] > epoch:
         raise ValueError(f"state.schedule.best_epoch is {state['schedule']['best_epoch']}; expected at most {epoch}")
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from bleugrad.arguments import check_choice, check_int
+from bleugrad.data.raw_text import untokenised
 from bleugrad.errors import FailureError, UsageError
 from bleugrad.extras import require_translation
 from bleugrad.models.kinds import build_model
@@ -47,9 +48,12 @@ class TranslationSystem:
     ) -> None:
         self.model, self.vocabularies, self.config = model.to(processes.device).eval(), vocabularies, config
         self.processes = processes
+        self._cased = any(token != token.lower() for token in vocabularies.source.tokens)
 
     def translate(self, lines: Sequence[str], beam: int | None = None) -> list[str]:
-        """The best translation of each line, which is text like the training text, with spaces between words.
+        """The best translation of each line, which is text like the training text.
+
+        That is ordinary text after training with ``data.raw``, else tokenised text, with spaces between words.
 
         The translation of an empty line is empty. ``beam`` is the width of the search, at most 1,000; 1 is greedy. The
         default is 5, or 1 for a one-pass model, which needs no search. A wider one of a "ctc" model sums over frames.
@@ -68,6 +72,7 @@ class TranslationSystem:
         beam = self.beam(beam)
         if not 1 <= check_int("n_best", n_best) <= beam:
             raise ValueError(f"n_best is {n_best}; expected 1 to beam = {beam}")
+        self._check_tokenised(lines, first)
         sources = [self._encoded(line, number) for number, line in enumerate(lines, start=first)]
         settings = self.config.evaluation
         found = translate_ids(self.model, sources, settings, self.processes, width=beam, n_best=n_best)
@@ -84,6 +89,20 @@ class TranslationSystem:
         if model.kind == "nat" and beam > 1:
             raise UsageError(f"beam is {beam} with model.kind 'nat', which has no beam search; expected 1")
         return beam
+
+    def _check_tokenised(self, lines: Sequence[str], first: int) -> None:
+        """Warn of the first line that looks like ordinary text if the model was trained on tokenised text."""
+        data = self.config.data
+        if data.raw or data.units == "sentencepiece":
+            return
+        for number, line in enumerate(lines, start=first):
+            if word := untokenised(line, self._cased or data.lowercase):
+                message = (
+                    f"line {number} holds {word!r}, as ordinary text does, but the run was trained on tokenised text; "
+                    "tokenise the input, or train with --data-raw"
+                )
+                warnings.warn(message, stacklevel=4)
+                return
 
     def _encoded(self, line: str, number: int) -> list[int]:
         tokens = self.vocabularies.source.encode(line.lower() if self.config.data.lowercase else line)

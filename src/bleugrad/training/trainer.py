@@ -2,27 +2,40 @@
 
 import math
 import time
-from collections.abc import Sequence
-from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from bleugrad.data.batches import BatchPlan, shard
+from bleugrad.data.batches import BatchPlan, Windows, shard
 from bleugrad.data.corpus import Split
-from bleugrad.data.encoding import encode_split
+from bleugrad.data.encoding import EncodedSplit
 from bleugrad.errors import FailureError
 from bleugrad.models.protocol import TranslationModel
 from bleugrad.runs.directory import Run, remove_evaluations
 from bleugrad.runs.progress import Progress
-from bleugrad.training.board import Board
-from bleugrad.training.checkpoints import BEST, FOLDER, LAST, Checkpoint, put_optimizer, put_weights, write_checkpoint
+from bleugrad.training.board import Board, open_boards
+from bleugrad.training.checkpoints import (
+    BEST,
+    FOLDER,
+    LAST,
+    Checkpoint,
+    put_optimizer,
+    put_weights,
+    split_recent,
+    weights_of,
+    write_checkpoint,
+)
 from bleugrad.training.config import TrainConfig
 from bleugrad.training.objectives import build_objective
+from bleugrad.training.optimizer import build_optimizer
 from bleugrad.training.processes import SingleProcess
-from bleugrad.training.schedule import Schedule
+from bleugrad.training.schedule import Schedule, step_factor
 from bleugrad.training.scores import Scores, score
 from bleugrad.training.state import Position, seed_step
 from bleugrad.training.translation import translate_ids
@@ -40,7 +53,7 @@ class TrainingSetup:
     config: TrainConfig
     model: TranslationModel
     vocabularies: Vocabularies
-    train: Split
+    train: EncodedSplit
     valid: Split
     fingerprints: dict[str, Any] = field(default_factory=dict)
     validate_first: bool = False
@@ -53,71 +66,115 @@ class Trainer:
         config, vocabularies = setup.config, setup.vocabularies
         self.setup, self.config, self.processes, self.run = setup, config, processes, run
         self.model = setup.model.to(processes.device)
-        train = encode_split(setup.train, vocabularies.source, vocabularies.target)
-        self.plan = BatchPlan(train, config.data.batch_by, config.data.batch_size * processes.world, config.seed)
+        self.plan = BatchPlan(setup.train, config.data.batch_by, config.data.batch_size * processes.world, config.seed)
         self.valid_sources = vocabularies.source.encode_lines(setup.valid.sources)
         starts = vocabularies.target.word_start()
         word_start = None if starts is None else torch.tensor(starts)
         objective = build_objective(self.model, config.objective, processes.group, word_start)
         self.inner_objective, self.objective = objective, processes.prepare(objective)
         self.parameters = list(self.model.parameters())
-        self.optimizer = torch.optim.Adam(self.parameters, config.optimizer.learning_rate, fused=True)
+        self.optimizer = build_optimizer(self.model, config.optimizer)
         self.schedule = Schedule(config.optimizer.learning_rate)
         self.position = Position()
         self.history: list[dict[str, Any]] = []
-        self.board = Board(None)
+        self.recent: list[dict[str, Tensor]] = []
+        self.boards: list[Board] = []
+        self.timed = 0, time.monotonic()
 
     def restore(self, checkpoint: Checkpoint, path: Path) -> None:
         """Load a checkpoint to resume from."""
-        position = Position(**checkpoint.state["position"])
+        position, self.history = Position(**checkpoint.state["position"]), checkpoint.state["history"]
         steps = len(self.windows(position.epoch))
         if position.done >= steps:
             raise FailureError(f"{path} does not fit the run: {position.done} steps of an epoch of {steps} are done")
+        if not self.config.optimizer.validate_every and position.step != self.validated + position.done:
+            raise FailureError(f"{path} does not fit the run: step {position.step} is not in epoch {position.epoch}")
         put_weights(self.model, checkpoint.weights, path)
+        self.recent = split_recent(self.model, checkpoint.recent, self.config.optimizer.average, path)
         put_optimizer(self.model, self.optimizer, checkpoint.optimizer, position.step, path)
         self.schedule = Schedule(**checkpoint.state["schedule"])
-        self.position, self.history = position, checkpoint.state["history"]
+        self.position = position
+
+    @property
+    def validated(self) -> int:
+        """The step of the last validation."""
+        return int(self.history[-1]["step"]) if self.history else 0
+
+    @property
+    def over(self) -> bool:
+        """Whether the last epoch or early stopping ends the run."""
+        optimizer = self.config.optimizer
+        return self.position.epoch > optimizer.epochs or self.schedule.over(optimizer)
 
     def train(self) -> dict[str, Any]:
         """Train to the end and return the summary, which is also saved."""
-        if self.config.tensorboard and self.run is not None:
-            self.board = Board(self.run.path, self.position.step)
+        if self.run is not None:
+            self.boards = open_boards(self.config, self.run, self.position.step)
         if self.setup.validate_first and not self.history:
             self.validate(epoch=0)
-        while self.position.epoch <= self.config.optimizer.epochs and not self.schedule.over(self.config.optimizer):
-            before, began = self.position.done, time.monotonic()
+        while not self.over:
             self.train_epoch()
-            self.validate(self.position.epoch, self.position.done - before, time.monotonic() - began)
-        self.board.close()
+        for board in self.boards:
+            board.close()
         return self.summarise()
 
     def train_epoch(self) -> None:
         """Train for the rest of the current epoch."""
         self.model.train()
         self.inner_objective.likelihood_only = self.position.epoch <= self.config.objective.likelihood_epochs
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.schedule.learning_rate
         windows = self.windows(self.position.epoch)
-        left = windows[self.position.done :]
+        left = range(self.position.done, len(windows))
+        self.timed = self.position.step, time.monotonic()
         what = f"epoch {self.position.epoch}/{self.config.optimizer.epochs}"
         with Progress(len(left), what) if self.run is not None else nullcontext() as progress:
-            for window in left:
-                loss, norm = self.take_step(window)
+            for number in left:
+                loss, norm = self.take_step(windows[number])
                 self.position.step += 1
                 self.position.done += 1
                 self.position.loss += loss
                 if progress is not None:
                     progress.advance(loss=loss)
                 if self.position.step % self.config.record_every == 0:
-                    self.record("step", loss=loss, gradient_norm=norm, learning_rate=self.schedule.learning_rate)
-                every = self.config.checkpoint_every
-                if every and self.position.step % every == 0 and self.position.done < len(windows):
-                    self.save(LAST)
+                    rate = self.learning_rate(self.position.step)
+                    self.record("step", loss=loss, gradient_norm=norm, learning_rate=rate)
+                if self.position.done < len(windows):
+                    self.save_inside()
+                    if self.over:
+                        return
+        self.end_epoch()
 
-    def windows(self, epoch: int) -> list[list[list[int]]]:
+    def save_inside(self) -> None:
+        """Validate or save inside an epoch, where the settings say so."""
+        step, validate, save = self.position.step, self.config.optimizer.validate_every, self.config.checkpoint_every
+        if validate and step % validate == 0:
+            self.validate(self.position.epoch, ended=False)
+        elif save and step % save == 0:
+            self.save(LAST)
+
+    def end_epoch(self) -> None:
+        """Validate after an epoch, or go on to the next one if only some steps are validated."""
+        position, optimizer = self.position, self.config.optimizer
+        every, last = optimizer.validate_every, position.epoch == optimizer.epochs
+        if not every or last or position.step % every == 0:
+            self.validate(position.epoch)
+        else:
+            self.position = Position(position.epoch + 1, 0, position.step, position.loss)
+            self.save(LAST)
+
+    def learning_rate(self, step: int) -> float:
+        """The learning rate of an update, counted from 1."""
+        optimizer = self.config.optimizer
+        total = optimizer.epochs * self.steps_per_epoch if optimizer.decay == "cosine" else 0
+        return self.schedule.learning_rate * step_factor(step, total, optimizer)
+
+    @cached_property
+    def steps_per_epoch(self) -> int:
+        """The updates of the first epoch, and about as many of the others."""
+        return len(self.windows(1))
+
+    def windows(self, epoch: int) -> Windows:
         """The batches of an epoch, of all processes together, grouped by optimizer step."""
-        batches, size = self.plan.epoch(epoch), self.config.optimizer.accumulation
-        return [batches[start : start + size] for start in range(0, len(batches), size)]
+        return Windows(self.plan.epoch(epoch), self.config.optimizer.accumulation)
 
     def take_step(self, window: Sequence[Sequence[int]]) -> tuple[float, float]:
         """One update; returns the loss over all processes and the norm of its gradient.
@@ -140,6 +197,8 @@ class Trainer:
                 f"the gradient at step {self.position.step + 1} is not finite; the last checkpoint is unchanged; "
                 "try a lower learning rate or a smaller clip"
             )
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.learning_rate(self.position.step + 1)
         self.optimizer.step()
         self.optimizer.zero_grad()
         return processes.sum([total])[0] / processes.world, norm
@@ -148,8 +207,7 @@ class Trainer:
         """The weight of each batch of a window."""
         sizes: list[int] = [len(indices) for indices in window]
         if self.config.objective.name == "ce":
-            targets = self.plan.encoded.targets
-            sizes = [sum(len(targets[index]) + 1 for index in indices) for indices in window]
+            sizes = [self.plan.target_tokens(indices) for indices in window]
         return [size / sum(sizes) for size in sizes]
 
     def own_probability(self) -> float:
@@ -158,41 +216,74 @@ class Trainer:
         done = (self.position.epoch - 1) / max(epochs - 1, 1)
         return objective.own_first + done * (objective.own_last - objective.own_first)
 
-    def validate(self, epoch: int, steps: int = 0, seconds: float = 0.0) -> None:
-        """Measure BLEU with greedy search after an epoch, and save the weights, also as the best if they are.
-
-        ``steps`` and ``seconds`` measure the part of the epoch since the last resume.
-        """
-        scores = self.score_valid()
-        learning_rate = self.schedule.learning_rate
-        improved = self.schedule.observe(scores.bleu, epoch, self.config.optimizer)
-        position = self.position
-        loss = position.loss / position.done if position.done else None
-        self.history.append({"epoch": epoch, "step": position.step, "train_loss": loss, **scores.to_json()})
-        self.record("epoch", epoch=epoch, train_loss=loss, learning_rate=learning_rate, **scores.to_json())
-        if self.run is not None:
-            trained = "" if loss is None else f"loss {loss:.4f}, {steps / max(seconds, 1e-9):.1f} steps/s, "
-            if steps:
-                self.run.record_time(epoch=epoch, steps=steps, seconds=round(seconds, 4))
-            best = " (best so far)" if improved else ""
-            self.run.say(f"epoch {epoch}: {trained}valid {scores.line()}{best}")
-        self.position = Position(epoch + 1, 0, position.step, 0.0)
-        if improved:
-            self.save(BEST)
+    def validate(self, epoch: int, ended: bool = True) -> None:
+        """Measure BLEU in or after an epoch, and save the weights, also as the best if they are."""
+        steps, seconds = self.position.step - self.timed[0], time.monotonic() - self.timed[1]
+        with self.averaged():
+            scores = self.score_valid()
+            learning_rate = self.learning_rate(max(self.position.step, 1))
+            improved = self.schedule.observe(scores.bleu, epoch, self.config.optimizer)
+            position, since = self.position, self.position.step - self.validated
+            loss = position.loss / since if since else None
+            self.history.append({"epoch": epoch, "step": position.step, "train_loss": loss, **scores.to_json()})
+            self.record("epoch", epoch=epoch, train_loss=loss, learning_rate=learning_rate, **scores.to_json())
+            self.say_validated(epoch, ended, steps, seconds, scores, improved)
+            here = (epoch + 1, 0) if ended else (epoch, position.done)
+            self.position = Position(*here, position.step, 0.0)
+            if improved:
+                self.save(BEST)
         self.save(LAST)
+        self.timed = self.position.step, time.monotonic()
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """The model with the mean of its weights at the last validations, this one included."""
+        most = self.config.optimizer.average
+        if most == 1:
+            yield
+            return
+        own = weights_of(self.model)
+        self.recent = [*self.recent, own][-most:]
+        self.put({name: torch.stack([one[name] for one in self.recent]).mean(0) for name in own})
+        try:
+            yield
+        finally:
+            self.put(own)
+
+    def put(self, weights: Mapping[str, Tensor]) -> None:
+        """Copy weights into the model."""
+        with torch.no_grad():
+            for name, parameter in self.model.named_parameters():
+                parameter.copy_(weights[name])
+
+    def say_validated(
+        self, epoch: int, ended: bool, steps: int, seconds: float, scores: Scores, improved: bool
+    ) -> None:
+        """Print a validation; ``steps`` and ``seconds`` are those since the last one or the last resume."""
+        if self.run is None:
+            return
+        loss = self.history[-1]["train_loss"]
+        trained = "" if loss is None else f"loss {loss:.4f}, {steps / max(seconds, 1e-9):.1f} steps/s, "
+        if steps:
+            self.run.record_time(epoch=epoch, steps=steps, seconds=round(seconds, 4))
+        where = f"epoch {epoch}" if ended else f"step {self.position.step}, epoch {epoch}"
+        best = " (best so far)" if improved else ""
+        self.run.say(f"{where}: {trained}valid {scores.line()}{best}")
 
     def score_valid(self) -> Scores:
-        """Scores of greedy translations of the validation text, in every process."""
+        """Scores of translations of the validation text, in every process."""
         model, settings = self.model, self.config.evaluation
-        hypotheses = translate_ids(model, self.valid_sources, settings, self.processes)
+        width = settings.validation_beam
+        hypotheses = translate_ids(model, self.valid_sources, settings, self.processes, width=width)
         texts = [self.setup.vocabularies.target.decode(best[0].tokens) for best in hypotheses]
         return score(texts, self.setup.valid.references, settings.tokenize)
 
     def record(self, kind: str, **values: Any) -> None:
-        """Write one measurement to metrics.jsonl and TensorBoard; no times, so that repeated runs are identical."""
+        """Write one measurement to metrics.jsonl and the boards; no times, so that repeated runs are identical."""
         if self.run is not None:
             self.run.record(kind=kind, step=self.position.step, **values)
-            self.board.write(kind, self.position.step, values)
+            for board in self.boards:
+                board.write(kind, self.position.step, values)
 
     def save(self, name: str) -> None:
         """Write a checkpoint: the weights, and in the last one everything that a resume needs."""
@@ -207,6 +298,9 @@ class Trainer:
             if name == BEST:
                 remove_evaluations(self.run.path)
             checkpoint = Checkpoint.take(self.model, self.optimizer if name == LAST else None, state)
+            if name == LAST:
+                recent = {f"{place}.{name}": one[name] for place, one in enumerate(self.recent) for name in one}
+                checkpoint = replace(checkpoint, recent=recent)
             write_checkpoint(self.run.path / FOLDER / name, checkpoint)
 
     def summarise(self) -> dict[str, Any]:
@@ -216,6 +310,7 @@ class Trainer:
             "objective": self.config.objective.name,
             "best_bleu": self.schedule.best,
             "best_epoch": self.schedule.best_epoch,
+            "best_step": next(one["step"] for one in self.history if one["bleu"] == self.schedule.best),
             "epochs": self.position.epoch - 1,
             "steps": self.position.step,
             "training_pairs": len(self.setup.train),

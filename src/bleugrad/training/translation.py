@@ -7,9 +7,8 @@ import torch
 
 from bleugrad.data.batches import BatchPlan, shard
 from bleugrad.data.encoding import EncodedSplit
-from bleugrad.models.attention_lstm import AttentionLSTM
 from bleugrad.models.one_pass import FrameModel, OnePassModel
-from bleugrad.models.protocol import TranslationModel
+from bleugrad.models.protocol import AutoregressiveModel, TranslationModel
 from bleugrad.models.search.strategies import Hypothesis, beam, greedy
 from bleugrad.training.config import EvaluationConfig
 from bleugrad.training.processes import SingleProcess
@@ -47,7 +46,7 @@ def translate_ids(
         elif isinstance(model, OnePassModel):
             best = model.translate(batch.source, batch.source_lengths, maximum, config.forbid_unknown)
             hypotheses = [[hypothesis] for hypothesis in best]
-        elif not isinstance(model, AttentionLSTM):
+        elif not isinstance(model, AutoregressiveModel):
             raise TypeError(f"model is a {type(model).__name__}, which cannot translate")
         elif width == 1:
             best = greedy(model, batch.source, batch.source_lengths, maximum, forbid_unk=config.forbid_unknown)

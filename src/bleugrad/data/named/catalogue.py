@@ -6,17 +6,18 @@ from functools import partial
 from pathlib import Path
 
 from bleugrad.data.config import CorpusName
-from bleugrad.data.named.files import LANGUAGES, compress_parts
+from bleugrad.data.named.files import LANGUAGES, compress_parts, recompress_parts
 from bleugrad.data.named.iwslt14 import prepare_iwslt14
 from bleugrad.data.named.tatoeba import prepare_tatoeba, prepare_tatoeba_tiny
 
-MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/7bee46bc74186b4b6254603143610f730d40bf66/data/task1/tok/"
+MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/7bee46bc74186b4b6254603143610f730d40bf66/data/task1/"
 WMT14 = "https://nlp.stanford.edu/projects/nmt/data/wmt14.en-de/"
 MULTI30K_PARTS = {
     "train": "train.lc.norm.tok",
     "valid": "val.lc.norm.tok",
     "test": "test_2016_flickr.lc.norm.tok",
 }
+MULTI30K_RAW_PARTS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
 WMT14_PARTS = {"train": "train", "valid": "newstest2013", "test": "newstest2014", "vocab": "vocab.50K"}
 TATOEBA = "https://downloads.tatoeba.org/exports/per_language/"
 MEGABYTE = 10**6
@@ -51,8 +52,8 @@ class NamedCorpus:
     made_from: CorpusName | None = None
 
 
-def _urls(site: str, parts: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(f"{site}{part}.{language}" for part in parts.values() for language in LANGUAGES)
+def _urls(site: str, parts: Mapping[str, str], end: str = "") -> tuple[str, ...]:
+    return tuple(f"{site}{part}.{language}{end}" for part in parts.values() for language in LANGUAGES)
 
 
 CATALOGUE: dict[str, NamedCorpus] = {
@@ -81,7 +82,7 @@ CATALOGUE: dict[str, NamedCorpus] = {
             name="multi30k",
             title="Multi30k German-English, image captions, tokenised and lowercased; test_2016_flickr",
             terms="research use",
-            urls=_urls(MULTI30K, MULTI30K_PARTS),
+            urls=_urls(f"{MULTI30K}tok/", MULTI30K_PARTS),
             most_bytes=10 * MEGABYTE,
             recipe=partial(compress_parts, MULTI30K_PARTS),
             counts={"train": 29000, "valid": 1014, "test": 1000},
@@ -92,6 +93,15 @@ CATALOGUE: dict[str, NamedCorpus] = {
                 "test_2016_flickr.lc.norm.tok.de": "c6a33d39d48f9f510de147651316cd9d918e09ad0219df734a2f16b6baccacc4",
                 "test_2016_flickr.lc.norm.tok.en": "5b7f32627cf99eced828311b955dae9800bb52bc8b91cf8b6526829e605b29d2",
             },
+        ),
+        NamedCorpus(
+            name="multi30k_raw",
+            title="Multi30k German-English as people write it, for --data-raw; test_2016_flickr",
+            terms="research use",
+            urls=_urls(f"{MULTI30K}raw/", MULTI30K_RAW_PARTS, ".gz"),
+            most_bytes=10 * MEGABYTE,
+            recipe=partial(recompress_parts, MULTI30K_RAW_PARTS),
+            counts={"train": 29000, "valid": 1014, "test": 1000},
         ),
         NamedCorpus(
             name="tatoeba",

@@ -26,6 +26,15 @@ def compress_parts(parts: Mapping[str, str], downloads: Path, folder: Path) -> N
                 shutil.copyfileobj(text, file, 1 << 20)
 
 
+def recompress_parts(parts: Mapping[str, str], downloads: Path, folder: Path) -> None:
+    """:func:`compress_parts` of files that are published as gzip."""
+    for split, part in parts.items():
+        for language in LANGUAGES:
+            source, target = downloads / f"{part}.{language}.gz", folder / f"{split}.{language}.gz"
+            with gzip.open(source, "rb") as text, _gzip(target) as file:
+                shutil.copyfileobj(text, file, 1 << 20)
+
+
 @contextmanager
 def _gzip(path: Path) -> Iterator[gzip.GzipFile]:
     """A new gzip file, synced to disk at the end."""

@@ -19,9 +19,11 @@ class BaseConfig(OptimizerConfig):
     """First phase: cross-entropy until validation BLEU stops rising."""
 
     patience: int = option(
-        1, "epochs before a decay: epochs without a better BLEU (plateau), or all epochs (step)", minimum=1
+        1, "validations before a decay: those without a better BLEU (plateau), or all (step)", minimum=1
     )
-    early_stopping: int = option(4, "stop after this many epochs without a better validation BLEU; 0: never", minimum=0)
+    early_stopping: int = option(
+        4, "stop after this many validations without a better validation BLEU; 0: never", minimum=0
+    )
 
 
 @dataclass(frozen=True)
@@ -36,9 +38,11 @@ class TuningConfig(Stage):
         "every", "choose learning rates by validation BLEU for each seed, or by the first seed for all"
     )
     batch_size: int = option(0, "sentences or tokens per batch; 0: as in the first phase", minimum=0)
-    decay: Literal["plateau", "step", "none"] = option("none", "as in the first phase")
+    warmup: int = option(0, "steps in which the learning rate rises from 0", minimum=0)
+    decay: Literal["plateau", "step", "inverse_sqrt", "cosine", "none"] = option("none", "as in the first phase")
     decay_factor: float = option(0.5, "factor of the learning rate at a decay", above=0, maximum=1)
     patience: int = option(1, "epochs before a decay", minimum=1)
+    average: int = option(1, "validate and keep the mean of the weights at this many last validations", minimum=1)
     early_stopping: int = option(0, "stop a try after this many epochs without a better BLEU; 0: never", minimum=0)
 
     def __post_init__(self) -> None:
@@ -58,6 +62,9 @@ class ReproduceConfig(TrainingStage):
     seeds: int = option(3, "number of runs of the whole protocol", minimum=1)
     beam: int = option(5, "beam width on the test set, in addition to greedy search", minimum=2)
     resamples: int = option(1000, "bootstrap samples of the test set", minimum=100)
+    label_smoothing: float = option(
+        0.0, "label smoothing of cross-entropy, in the first phase and in its branch", minimum=0, maximum=0.9
+    )
     examples: int = option(8, "translations shown side by side in the report", minimum=0)
     checkpoint_every: int = option(500, "steps between checkpoints in an epoch; 0: only at its end", minimum=0)
     base: BaseConfig = stage(BaseConfig, "first phase, cross-entropy")
@@ -86,7 +93,8 @@ class ReproduceConfig(TrainingStage):
         """The settings that all training runs share, and the optimizer of the first phase."""
         values = asdict(self)
         shared = {setting.name: values[setting.name] for setting in settings(TrainingStage)}
-        return shared | {"optimizer": values["base"]}
+        smoothing = {"label_smoothing": self.label_smoothing}
+        return shared | {"optimizer": values["base"], "objective": smoothing}
 
     @property
     def searches(self) -> dict[str, int]:

@@ -24,7 +24,7 @@ from bleugrad.training.config import TrainConfig
 
 BASE, LOGS = "base", "logs"
 EPOCHS = ("optimizer", "epochs")
-MAY_DIFFER = (("device",), ("threads",), ("tensorboard",), ("record_every",), ("checkpoint_every",))
+MAY_DIFFER = (("device",), ("threads",), ("tensorboard",), ("wandb",), ("record_every",), ("checkpoint_every",))
 """Settings that may differ between a finished stage and the requested one."""
 
 
@@ -128,7 +128,7 @@ class Protocol:
         if stage.kind == "base":
             return build(TrainConfig, common)
         tuning = asdict(config.tuning)
-        shared = ("epochs", "decay", "decay_factor", "patience", "early_stopping")
+        shared = ("epochs", "warmup", "average", "decay", "decay_factor", "patience", "early_stopping")
         second = {"learning_rate": self.rate(stage), **{name: tuning[name] for name in shared}}
         batches = {"data": {"batch_size": config.tuning.batch_size}} if config.tuning.batch_size else {}
         values = merged(merged(common, {"optimizer": second, **batches}), self.branches[stage.branch].overrides)

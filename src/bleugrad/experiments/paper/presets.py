@@ -14,7 +14,7 @@ from bleugrad.experiments.paper.config import ReproduceConfig
 from bleugrad.experiments.paper.protocols import PROTOCOLS
 from bleugrad.models.config import ONE_PASS as KINDS
 from bleugrad.training.presets import PRESETS as TRAINING
-from bleugrad.training.presets import one_pass
+from bleugrad.training.presets import one_pass, transformer
 
 Settings = Mapping[str, Any]
 
@@ -28,6 +28,16 @@ PAPER = select(("ce", "reinforce", "bound", "exact"), {})
 TABLE_2 = select(("ce", "bound", "exact"), {})
 ONE_PASS_BRANCHES = select(("ce", "exact", "exact-mix", "exact-sharp", "clipped-mean"), {})
 BUILTIN = {"corpus": "builtin", "min_count": 1, "batch_size": 16, "builtin_train": 6000, "builtin_valid": 200}
+
+
+TRANSFORMER_BRANCHES = select(("ce", "bound", "exact", "sharp-mix", "own-mix", "reinforce-own"), {})
+
+
+def _transformer(values: Settings, **more: Any) -> Settings:
+    """The protocol of a training preset with a Transformer."""
+    settings = {"data": values["data"], "model": values["model"], "base": values["optimizer"]}
+    smoothing = values["objective"]["label_smoothing"]
+    return merged(settings | {"branches": TRANSFORMER_BRANCHES, "label_smoothing": smoothing}, more)
 
 
 def _one_pass(values: Settings, **more: Any) -> Settings:
@@ -68,6 +78,14 @@ PRESETS: Mapping[str, Settings] = MappingProxyType(
         "wmt_mini": _from_training("wmt14", branches=TABLE_2, data={"corpus": "files"}),
         **{f"builtin-{kind}": _one_pass(one_pass(kind, {"data": {**BUILTIN, "batch_size": 32}}, 64)) for kind in KINDS},
         **{f"{name}-{kind}": _one_pass(TRAINING[f"{name}-{kind}"]) for name in ("tiny", "multi30k") for kind in KINDS},
+        "transformer-builtin": _transformer(
+            transformer({**BUILTIN, "batch_size": 32}, layers=2, hidden=64, dropout=0.1, warmup=400),
+            seeds=6,
+            tuning={"epochs": 2, "learning_rate": 3e-4, "factors": (1.0, 3.0), "batch_size": 64},
+        ),
+        "transformer-tiny": _transformer(TRAINING["transformer-tiny"], seeds=3),
+        "transformer-multi30k": _transformer(TRAINING["transformer-multi30k"], seeds=3),
+        "transformer-iwslt14": _transformer(TRAINING["transformer-iwslt14"], seeds=1),
         "e2e_nlg": {
             "model": {"initial_range": 0.2},
             "data": {"corpus": "files", "source_language": "src", "target_language": "trg", "min_count": 2},

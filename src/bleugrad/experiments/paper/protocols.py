@@ -14,7 +14,16 @@ PROTOCOLS: Mapping[Name, Mapping[str, Any]] = MappingProxyType(
         "paper": {
             "seeds": 8,
             "beam": 5,
-            "base": {"learning_rate": 1e-4, "epochs": 20, "decay": "none", "early_stopping": 0},
+            "label_smoothing": 0.0,
+            "base": {
+                "learning_rate": 1e-4,
+                "epochs": 20,
+                "weight_decay": 0.0,
+                "warmup": 0,
+                "decay": "none",
+                "average": 1,
+                "early_stopping": 0,
+            },
             "tuning": {
                 "epochs": 5,
                 "learning_rate": 1e-4,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bleugrad.configuration.writing import to_toml
 from bleugrad.data.corpus import Split
-from bleugrad.data.preparation import prepare
+from bleugrad.data.preparation import prepare_split
 from bleugrad.errors import FailureError
 from bleugrad.experiments.paper.config import ReproduceConfig
 from bleugrad.experiments.paper.plan import LOGS, PlannedStage, Protocol
@@ -86,7 +86,7 @@ def remove_stages(path: Path) -> None:
 
 def _test_split(config: ReproduceConfig) -> Split:
     """The test set. Preparing the corpus here downloads it once, before the workers start."""
-    test = prepare(config.data).test
+    test = prepare_split(config.data, "test")
     if len(test) == 0:
         raise FailureError(
             f"the corpus {config.data.corpus!r} has no test text, which is needed to compare the branches"

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bleugrad.models.attention_lstm import AttentionLSTM
+from bleugrad.models.protocol import Decoding, Memory, State
 from bleugrad.models.search.hypothesis import Hypothesis, Rules
 from bleugrad.models.search.largest import largest
-from bleugrad.models.state import DecoderState, Memory
 from bleugrad.special_ids import BOS, EOS, PAD
 
 
@@ -18,7 +17,7 @@ class Beams:
 
     sentences: Tensor  # (n,), indices in the batch
     memory: Memory
-    state: DecoderState  # of the hypotheses before the last token
+    state: State  # of the hypotheses before the last token
     origins: Tensor  # (n * W,), the row of the state that each hypothesis continues
     tokens: Tensor  # (n, W, 1 + length), BOS first
     log_probs: Tensor  # (n, W), -inf where there is no hypothesis
@@ -31,7 +30,7 @@ class Beams:
     @classmethod
     def first(cls, memory: Memory, limits: Tensor, width: int) -> "Beams":
         """One empty hypothesis per sentence."""
-        number, device = len(memory), memory.bias.device
+        number, device = len(memory), memory.device
         tokens = torch.full((number, 1, 1), BOS, device=device)
         log_probs = torch.zeros(number, 1, device=device)
         sentences = torch.arange(number, device=device)
@@ -56,9 +55,7 @@ class Beams:
         )
 
 
-def extend(
-    model: AttentionLSTM, beams: Beams, rules: Rules, length_penalty: float, found: list[list[Hypothesis]]
-) -> Beams:
+def extend(model: Decoding, beams: Beams, rules: Rules, length_penalty: float, found: list[list[Hypothesis]]) -> Beams:
     """The beams one token later, without finished sentences; finished hypotheses are added to ``found``."""
     number, before, filled = beams.tokens.shape
     log_probs, tokens, state = _continuations(model, beams, rules)
@@ -87,15 +84,14 @@ def extend(
     return after.running()
 
 
-def _continuations(model: AttentionLSTM, beams: Beams, rules: Rules) -> tuple[Tensor, Tensor, DecoderState]:
+def _continuations(model: Decoding, beams: Beams, rules: Rules) -> tuple[Tensor, Tensor, State]:
     """Log-probabilities and ids (n, W, k) of the most likely next tokens, for the largest number of free slots k.
 
     Slots without a hypothesis are not projected; their continuations are -inf.
     """
     number, width, filled = beams.tokens.shape
-    kept, origins = beams.origins.unique(return_inverse=True)
     last = beams.tokens[:, :, -1].reshape(-1)
-    hidden, state = model.step(beams.memory, beams.state.select(kept), last, origins=origins)
+    hidden, state = model.step(beams.memory, beams.state, last, origins=beams.origins)
     before = beams.log_probs.reshape(-1)
     rows = (before > -torch.inf).nonzero()[:, 0]
     projected = hidden if len(rows) == len(hidden) else hidden[rows]

@@ -11,18 +11,17 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from bleugrad.models.attention_lstm import AttentionLSTM
 from bleugrad.models.draws import draw
+from bleugrad.models.protocol import Decoding, Memory
 from bleugrad.models.search.beams import Beams, extend
 from bleugrad.models.search.hypothesis import Hypothesis, Rules
-from bleugrad.models.state import Memory
 from bleugrad.special_ids import BOS, EOS
 
 __all__ = ["Hypothesis", "beam", "greedy", "sample"]
 
 
 def greedy(
-    model: AttentionLSTM,
+    model: Decoding,
     source: Tensor,
     source_lengths: Tensor,
     maximum: int | Tensor,
@@ -35,7 +34,7 @@ def greedy(
 
 
 def sample(
-    model: AttentionLSTM,
+    model: Decoding,
     source: Tensor,
     source_lengths: Tensor,
     maximum: int | Tensor,
@@ -58,7 +57,7 @@ def sample(
 
 @torch.no_grad()
 def beam(
-    model: AttentionLSTM,
+    model: Decoding,
     source: Tensor,
     source_lengths: Tensor,
     width: int = 5,
@@ -102,7 +101,7 @@ def beam(
 
 @torch.no_grad()
 def _one_path(
-    model: AttentionLSTM,
+    model: Decoding,
     source: Tensor,
     source_lengths: Tensor,
     maximum: int | Tensor,
@@ -134,7 +133,7 @@ def _one_path(
 
 
 def _start(
-    model: AttentionLSTM, source: Tensor, source_lengths: Tensor, maximum: int | Tensor, minimum: int
+    model: Decoding, source: Tensor, source_lengths: Tensor, maximum: int | Tensor, minimum: int
 ) -> tuple[Memory, Tensor]:
     limits = torch.as_tensor(maximum, device=source.device).expand(len(source))
     if minimum < 0:

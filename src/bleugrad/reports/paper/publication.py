@@ -93,7 +93,7 @@ def stated_settings(summary: Summary, config: Config) -> list[tuple[str, str, st
         ),
         ("decoder", _layers(layers, units, "LSTM"), _layers(model["decoder_layers"], model["hidden"], kind)),
         ("attention", "multiplicative, input feeding", "multiplicative, input feeding" if lstm else "dot products"),
-        ("optimizer", "Adam", "Adam"),
+        ("optimizer", "Adam", "AdamW" if base["weight_decay"] else "Adam"),
         ("first phase", "cross-entropy, 20 epochs", f"cross-entropy, {_epochs(base)}"),
         ("learning rate, first phase", "0.0001", _rate(base["learning_rate"], base["decay"])),
         ("weights of the second phase", "best on validation", "best on validation"),

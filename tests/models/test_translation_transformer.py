@@ -1,0 +1,150 @@
+import pytest
+import torch
+import torch.nn.functional as F
+
+from bleugrad import special_ids
+from bleugrad.errors import UsageError
+from bleugrad.models.config import ModelConfig
+from bleugrad.models.kinds import build_model
+from tests.models import naive_transformer as naive
+
+LAYERS = [(1, 1), (2, 2), (1, 3)]
+EXACT = {"rtol": 1e-11, "atol": 1e-11}
+
+
+@pytest.fixture
+def build(build_kind):
+    return lambda *given, **more: build_kind("transformer", *given, **more)
+
+
+def rows_of(source):
+    return [ids[:length].tolist() for ids, length in zip(*source, strict=True)]
+
+
+@pytest.mark.parametrize("layers", LAYERS)
+@pytest.mark.parametrize("tied", ["none", "output"])
+def test_equals_the_definition(build, source, inputs, layers, tied):
+    model = build(layers, tied=tied)
+    found = model.hidden_states(*source, inputs)
+    expected = [naive.hidden_states(model, *pair) for pair in zip(rows_of(source), inputs.tolist(), strict=True)]
+    torch.testing.assert_close(found, torch.stack(expected), **EXACT)
+    matrix = model.target_embedding.weight if tied == "output" else model.output.weight
+    torch.testing.assert_close(model(*source, inputs), F.linear(found, matrix, model.output.bias))
+
+
+@pytest.mark.parametrize("layers", LAYERS)
+def test_gradients_are_those_of_the_definition(build, source, inputs, layers):
+    model = build(layers)
+    used = [parameter for name, parameter in model.named_parameters() if not name.startswith("output")]
+    weights = torch.randn(3, 6, 6, dtype=torch.float64)
+    found = torch.autograd.grad((model.hidden_states(*source, inputs) * weights).sum(), used)
+    pairs = zip(rows_of(source), inputs.tolist(), strict=True)
+    total = sum((naive.hidden_states(model, *pair) * weights[row]).sum() for row, pair in enumerate(pairs))
+    torch.testing.assert_close(found, torch.autograd.grad(total, used), rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("layers", LAYERS)
+def test_dropout_multiplies_embeddings_and_what_each_part_adds(build, source, inputs, layers):
+    model = build(layers, dropout=0.5)
+    memory = model.eval().encode(*source)
+    noise = model.train().draw_noise(3, 8)
+    assert sorted(noise.factors.unique().tolist()) == [0, 2]
+    found = model.decode(memory, inputs, noise)
+    for row, ids in enumerate(rows_of(source)):
+        expected = naive.hidden_states(model, ids, inputs[row].tolist(), noise.factors[:, row, :6])
+        torch.testing.assert_close(found[row], expected, **EXACT)
+
+
+def test_tied_gradients_add_up(build, source, inputs):
+    apart, tied = build(), build(tied="output")
+    tied.load_state_dict(apart.state_dict() | {"output.weight": apart.target_embedding.weight.detach()})
+    apart.output.weight.data.copy_(apart.target_embedding.weight.data)
+    for model in (apart, tied):
+        model(*source, inputs).square().sum().backward()
+    both = apart.target_embedding.weight.grad + apart.output.weight.grad
+    torch.testing.assert_close(tied.target_embedding.weight.grad, both, rtol=1e-10, atol=1e-10)
+
+
+def test_one_matrix_for_everything(seed):
+    config = ModelConfig("transformer", hidden=8, heads=2, tied="all")
+    model = build_model(config, 11, 11)
+    matrices = {id(one) for one in (model.source_embedding.weight, model.target_embedding.weight, model.output.weight)}
+    assert len(matrices) == 1
+    with pytest.raises(ValueError, match="source_size is 9 and target_size is 11; expected equal sizes"):
+        build_model(config, 9, 11)
+    with pytest.raises(UsageError, match="tied is 'all' with kind 'lstm'; expected 'none'"):
+        ModelConfig(tied="all")
+    with pytest.raises(UsageError, match="heads is 3; expected a divisor of hidden = 8"):
+        ModelConfig("transformer", hidden=8, heads=3)
+
+
+@pytest.mark.parametrize("layers", LAYERS)
+def test_padding_equals_truncation_and_batch_mates_do_not_matter(build, source, inputs, layers):
+    model = build(layers)
+    together = model(*source, inputs)
+    for row, ids in enumerate(rows_of(source)):
+        alone = model(torch.tensor([ids]), torch.tensor([len(ids)]), inputs[row : row + 1, :4])
+        torch.testing.assert_close(together[row : row + 1, :4], alone, **EXACT)
+    garbage = torch.where(torch.arange(5) < source[1][:, None], source[0], 6)
+    torch.testing.assert_close(model(garbage, source[1], inputs), together, rtol=0, atol=0)
+
+
+def test_padding_has_no_gradient(build, source, inputs):
+    model = build()
+    model(*source, inputs).sum().backward()
+    assert model.source_embedding.weight.grad[special_ids.PAD].abs().max() == 0
+    assert model.source_embedding.weight.grad[8].abs().max() > 0
+
+
+@pytest.mark.parametrize("layers", LAYERS)
+def test_cached_steps_equal_all_positions_at_once(build, source, inputs, layers):
+    model = build(layers)
+    memory = model.encode(*source)
+    state, hidden = memory.state, []
+    for t, tokens in enumerate(inputs.t()):
+        new, state = model.step(memory, state, tokens)
+        hidden.append(new)
+        torch.testing.assert_close(new, model.decode(memory, inputs[:, : t + 1])[:, -1], **EXACT)
+    assert state.positions == 6
+    torch.testing.assert_close(torch.stack(hidden, 1), model.decode(memory, inputs), **EXACT)
+
+
+def test_rows_go_on_from_their_origins(build, source):
+    model = build((1, 2))
+    memory = model.encode(*source)
+    _, state = model.step(memory, memory.state, torch.tensor([4, 5, 6]))
+    origins, tokens = torch.tensor([0, 0, 1, 1, 2, 2]), torch.tensor([7, 8, 7, 7, 9, 8])
+    found, after = model.step(memory, state, tokens, origins=origins)
+    whole = torch.stack([torch.tensor([4, 5, 6])[origins], tokens], 1)
+    torch.testing.assert_close(found, model.decode(memory, whole)[:, 1], **EXACT)
+    assert after.positions == 2
+
+
+def test_several_rows_a_sentence_read_its_memory(build, source):
+    model = build()
+    memory = model.encode(*source)
+    inputs = torch.randint(4, 11, (6, 4))
+    expected = model.decode(memory.select(torch.tensor([0, 0, 1, 1, 2, 2])), inputs)
+    torch.testing.assert_close(model.decode(memory, inputs), expected, **EXACT)
+    swapped, rows = memory.select(torch.tensor([2, 0, 1])), torch.tensor([4, 5, 0, 1, 2, 3])
+    torch.testing.assert_close(model.decode(swapped, inputs[rows]), expected[rows], **EXACT)
+    with pytest.raises(ValueError, match="4 rows for 3 sentences"):
+        model.decode(memory, inputs[:4])
+
+
+def test_no_sentences_give_no_rows_and_zero_gradients(build):
+    model = build((2, 2))
+    nothing = torch.empty(0, 1, dtype=torch.long)
+    logits = model(nothing, nothing[:, 0], nothing)
+    assert logits.shape == (0, 1, 11)
+    logits.sum().backward()
+    assert all(parameter.grad is None or parameter.grad.abs().max() == 0 for parameter in model.parameters())
+
+
+def test_bf16_autocast_is_close(build, source, inputs):
+    model = build((2, 2)).float()
+    expected = model(*source, inputs)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = model(*source, inputs)
+    assert found.dtype == torch.bfloat16
+    assert 0 < (found.float() - expected).abs().max() < 0.3
