@@ -13,7 +13,8 @@ from bleugrad.errors import UsageError
 from bleugrad.models.config import ModelConfig
 from bleugrad.models.feeding import feed
 from bleugrad.models.kinds import build_model
-from bleugrad.special_ids import EOS, PAD
+from bleugrad.models.search.strategies import beam
+from bleugrad.special_ids import BOS, EOS, PAD
 from bleugrad.training.config import OWN_TOKENS, ObjectiveConfig
 from bleugrad.training.objectives import build_objective
 
@@ -285,3 +286,39 @@ def test_a_mixture_feeds_what_the_schedule_says(model):
     torch.testing.assert_close(mixture(batch, 0.0), reference)
     torch.manual_seed(0)
     assert (mixture(batch, 1.0) - reference).abs() > 1e-4
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_candidates_of_the_beam_are_fed_and_scored(model, several):
+    model.eval()
+    batch = make_batch(several=several)
+    settings = ObjectiveConfig("candidates", candidates=3, candidate_alpha=0.5, sharpness=2.0, end_positions=1)
+    found = build_objective(model, settings)(batch)
+    best = beam(model, batch.source, batch.source_lengths, width=3, maximum=9, n_best=3)  # ceil(1.2 * 5) + 3
+    rows, candidates = [], []
+    for index, hypotheses in enumerate(best):
+        assert len(hypotheses) == 3
+        for one in hypotheses:
+            inputs = torch.tensor([[BOS, *one.tokens]])
+            alone = model(*(tensor[index : index + 1] for tensor in (batch.source, batch.source_lengths)), inputs)
+            rows.append(F.pad(alone[0], (0, 0, 0, 10 - alone.shape[1])))
+            candidates.append(F.pad(torch.tensor([*one.tokens, EOS]), (0, 9 - len(one.tokens)), value=-100))
+    references = [[target] + [target[::-1]] * several for target in TARGETS]
+    loss = bleugrad.CandidateBLEULoss(alpha=0.5, eos_id=EOS, sharpness=2.0, end_positions=1)
+    expected = loss(torch.stack(rows), torch.stack(candidates).view(4, 3, 10), references)
+    torch.testing.assert_close(found, expected)
+    mixed = build_objective(model, dataclasses.replace(settings, cross_entropy_weight=0.5))(batch)
+    torch.testing.assert_close(mixed, found + 0.5 * build_objective(model, ObjectiveConfig())(batch))
+
+
+def test_candidates_train_every_parameter_and_no_sentences_are_possible(model):
+    objective = build_objective(model, ObjectiveConfig("candidates", cross_entropy_weight=0.1))
+    objective(make_batch()).backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+    assert model.training
+    assert objective(make_batch(rows=())).item() == 0
+
+
+def test_candidates_are_fed_and_nothing_else():
+    with pytest.raises(UsageError, match="feeding is 'greedy' with 'candidates'"):
+        ObjectiveConfig("candidates", feeding="greedy")

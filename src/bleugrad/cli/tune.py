@@ -16,7 +16,7 @@ from bleugrad.training.presets import TUNING
 def configure(parser: ArgumentParser) -> None:
     """The initial run, and all settings."""
     parser.add_argument("run", type=Path, metavar="RUN", help="training run that provides the initial weights")
-    add_training_arguments(parser, "objective: ce, bound, exact, clipped_mean, reinforce, mrt or unbiased")
+    add_training_arguments(parser, "objective: ce, bound, exact, clipped_mean, candidates, reinforce, mrt or unbiased")
     add_run_arguments(parser, TrainConfig, None, "RUN-OBJECTIVE")
     rate, epochs = TUNING["optimizer"]["learning_rate"], TUNING["optimizer"]["epochs"]
     parser.description = (

@@ -51,10 +51,8 @@ class Batch:
         return self.source.shape[0]
 
     def inputs(self) -> Tensor:
-        """The decoder's input for teacher forcing, (B, T): BOS, then the labels shifted by one."""
-        shifted = self.labels.new_full(self.labels.shape, BOS)
-        shifted[:, 1:] = self.labels[:, :-1]
-        return shifted.masked_fill(shifted == IGNORED, PAD)
+        """The decoder's input for teacher forcing, (B, T)."""
+        return decoder_inputs(self.labels)
 
     @property
     def tokens(self) -> int:
@@ -102,6 +100,18 @@ class Batches(Sequence[list[int]]):
         return all(one == another for one, another in zip(self, other, strict=True))
 
     __hash__ = None  # type: ignore[assignment]  # equal by content
+
+
+def decoder_inputs(labels: Tensor) -> Tensor:
+    """BOS, then the labels (B, T) shifted by one, with PAD in the place of ignored ones.
+
+    Example:
+        >>> decoder_inputs(torch.tensor([[5, 6, 3], [7, 3, -100]])).tolist()
+        [[2, 5, 6], [2, 7, 3]]
+    """
+    shifted = labels.new_full(labels.shape, BOS)
+    shifted[:, 1:] = labels[:, :-1]
+    return shifted.masked_fill(shifted == IGNORED, PAD)
 
 
 class BatchPlan:

@@ -9,6 +9,8 @@ from bleugrad.errors import UsageError
 from bleugrad.models.config import ModelConfig
 
 EXPECTED = ("bound", "exact", "clipped_mean")
+SCORED_ROWS = (*EXPECTED, "candidates")
+"""Objectives that score the distribution at each position."""
 SAMPLED = ("reinforce", "mrt", "unbiased")
 RECIPE = frozenset({"level", "units", "cross_entropy_weight", "feeding", "length", "end_positions", "sharpness"})
 """Options of the objective that the recommended recipe sets."""
@@ -19,10 +21,10 @@ OWN_TOKENS = ("greedy", "sample", "gumbel")
 class ObjectiveConfig(Stage):
     """The training objective, and the inputs of the decoder."""
 
-    name: Literal["ce", "bound", "exact", "clipped_mean", "reinforce", "mrt", "unbiased"] = option(
+    name: Literal["ce", "bound", "exact", "clipped_mean", "candidates", "reinforce", "mrt", "unbiased"] = option(
         "ce",
         "likelihood (cross-entropy, or the CTC loss), the paper's bound, exact expected BLEU, min(E[count], c) of the "
-        "highest order only, REINFORCE, minimum risk, unbiased BLEU",
+        "highest order only, exact expected BLEU of the candidates of a beam, REINFORCE, minimum risk, unbiased BLEU",
     )
     level: Literal["corpus", "sentence"] = option("corpus", "bound and exact: pool the batch, or score each sentence")
     max_order: int = option(4, "highest n-gram order", minimum=1, maximum=100)
@@ -38,6 +40,8 @@ class ObjectiveConfig(Stage):
     samples: int = option(4, "reinforce, mrt and unbiased: samples per sentence", minimum=1)
     baseline: Literal["greedy", "leave-one-out", "none"] = option("leave-one-out", "reinforce: baseline of the rewards")
     alpha: float = option(0.005, "mrt: sharpness of the distribution over candidates", above=0)
+    candidates: int = option(5, "candidates: width of the beam search", minimum=1, maximum=100)
+    candidate_alpha: float = option(1.0, "candidates: sharpness of their weights", minimum=0)
     include_reference: bool = option(True, "mrt: the reference is a candidate; with reference feeding only")
     feeding: Literal["reference", "greedy", "sample", "mixture", "gumbel"] = option(
         "reference", "decoder inputs: the reference, its own tokens, a mixture, straight-through Gumbel samples"
@@ -71,12 +75,14 @@ class ObjectiveConfig(Stage):
             raise UsageError(f"units is 'words', which bound and exact can count; expected 'tokens' with {self.name!r}")
         if self.name == "reinforce" and self.baseline == "leave-one-out" and self.samples < 2:
             raise UsageError("samples is 1; expected 2 or more for the leave-one-out baseline")
-        if self.end_positions and (self.name not in EXPECTED or self.feeding == "gumbel"):
+        if self.name == "candidates" and self.feeding != "reference":
+            raise UsageError(f"feeding is {self.feeding!r} with 'candidates', which are fed; expected 'reference'")
+        if self.end_positions and (self.name not in SCORED_ROWS or self.feeding == "gumbel"):
             raise UsageError(
                 f"end_positions is {self.end_positions} with {self.name!r} and feeding {self.feeding!r}; expected 0, "
                 "or bound or exact with any feeding but 'gumbel'"
             )
-        if self.sharpness != 1 and self.name not in EXPECTED:
+        if self.sharpness != 1 and self.name not in SCORED_ROWS:
             raise UsageError(f"sharpness is {self.sharpness} with {self.name!r}; expected 1, or bound or exact")
         if self.likelihood_epochs and (self.name not in EXPECTED or self.feeding in OWN_TOKENS):
             raise UsageError(
@@ -191,7 +197,7 @@ def _check_one_pass(kind: str, objective: ObjectiveConfig) -> None:
     """Raise where the objective needs a decoder that is fed tokens."""
     model = f"with model.kind {kind!r}, which is fed no tokens"
     listed = " or ".join(map(repr, EXPECTED))
-    if objective.name in SAMPLED:
+    if objective.name in (*SAMPLED, "candidates"):
         raise UsageError(f"objective.name is {objective.name!r} {model}; expected 'ce', {listed}")
     for name, usual in (("feeding", "reference"), ("length", "given"), ("end_positions", 0), ("recommended", False)):
         found = getattr(objective, name)

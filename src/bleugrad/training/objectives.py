@@ -7,7 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bleugrad.data.batches import IGNORED, Batch
+from bleugrad.data.batches import IGNORED, Batch, decoder_inputs
+from bleugrad.losses.candidates import CandidateBLEULoss
 from bleugrad.losses.expected import ExpectedBLEULoss
 from bleugrad.losses.minimum_risk import MinimumRiskLoss
 from bleugrad.losses.reinforce import ReinforceLoss
@@ -15,6 +16,7 @@ from bleugrad.losses.unbiased import UnbiasedBLEULoss
 from bleugrad.models.feeding import DecoderOutput, feed
 from bleugrad.models.one_pass import FrameModel, RowModel
 from bleugrad.models.protocol import AutoregressiveModel, Decoding, Memory, TranslationModel
+from bleugrad.models.search.strategies import beam
 from bleugrad.references.sequences import IdLists
 from bleugrad.special_ids import EOS, PAD
 from bleugrad.training.config import EXPECTED, OWN_TOKENS, ObjectiveConfig
@@ -50,6 +52,8 @@ def build_objective(
         return CrossEntropy(model, config, group)
     if config.name in ("reinforce", "mrt") and config.feeding == "sample":
         return SampleObjective(model, config, group)
+    if config.name == "candidates":
+        return CandidateObjective(model, config, group, word_start)
     return RowObjective(model, config, group, word_start)
 
 
@@ -212,6 +216,46 @@ class SampleObjective(FedObjective):
         with torch.no_grad():
             fed = self.feed(memory, batch.inputs(), "greedy")
         return fed.tokens.masked_fill(~fed.mask, IGNORED)
+
+
+class CandidateObjective(FedObjective):
+    """Exact expected BLEU of the rows of each candidate of a beam search; see :class:`bleugrad.CandidateBLEULoss`."""
+
+    def __init__(
+        self, model: Decoding, config: ObjectiveConfig, group: Optional["ProcessGroup"], word_start: Tensor | None
+    ) -> None:
+        super().__init__(model, config, group)
+        self.loss = CandidateBLEULoss(
+            alpha=config.candidate_alpha,
+            max_order=config.max_order,
+            smoothing=config.smoothing,
+            eos_id=EOS,
+            sharpness=config.sharpness,
+            end_positions=config.end_positions,
+            word_start=word_start,
+            reduction="sum",
+        )
+
+    def forward(self, batch: Batch, own_probability: float = 0.0) -> Tensor:
+        """The loss."""
+        candidates = self.search(batch)
+        memory = self.model.encode(batch.source, batch.source_lengths)
+        rows = self.model.project(self.model.decode(memory, decoder_inputs(candidates.flatten(0, 1))))
+        references: Tensor | IdLists = batch.labels if batch.references is None else batch.references
+        loss = self.loss(rows, candidates, references)
+        return self.mixed(self.mean(loss, len(batch)), None, memory, batch)
+
+    def search(self, batch: Batch) -> Tensor:
+        """(B, S, T), the candidates with EOS, the best first; all padding where the search found fewer."""
+        width, config = self.config.candidates, self.config
+        maximum = math.ceil(config.length_factor * batch.labels.shape[1]) + config.length_extra
+        found = beam(self.model, batch.source, batch.source_lengths, width, maximum, n_best=width)
+        longest = max((len(one.tokens) + 1 for best in found for one in best), default=1)
+        candidates = torch.full((len(batch), width, longest), IGNORED)
+        for row, best in zip(candidates, found, strict=True):
+            for place, one in zip(row, best, strict=False):
+                place[: len(one.tokens) + 1] = torch.tensor([*one.tokens, EOS])
+        return candidates.to(batch.labels.device)
 
 
 def sampled_loss(config: ObjectiveConfig, eos_id: int | None) -> ReinforceLoss | MinimumRiskLoss | UnbiasedBLEULoss:

@@ -30,6 +30,9 @@ KNOWN: Mapping[str, Table] = MappingProxyType(
         "clipped-mean": {"objective": {"name": "clipped_mean", "max_order": 2}},
         "exact-own": {"objective": {"name": "exact", "feeding": "greedy"}},
         "own-mix": {"objective": {"name": "exact", "feeding": "greedy", "cross_entropy_weight": 0.1}},
+        "candidates-mix": {
+            "objective": {"name": "candidates", "end_positions": 3, "sharpness": 2.0, "cross_entropy_weight": 0.1}
+        },
         "sharp-mix": {
             "objective": {
                 "name": "exact",
@@ -57,6 +60,7 @@ TITLES: Mapping[str, str] = MappingProxyType(
         "clipped-mean": "min(E, c)",
         "exact-own": "exact, own tokens",
         "own-mix": "exact, own tokens, CE",
+        "candidates-mix": "exact, candidates, CE",
     }
 )
 """Names in tables. Other branches are shown with their label.
