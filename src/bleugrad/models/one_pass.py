@@ -12,12 +12,16 @@ from torch import Tensor, nn
 from bleugrad.models.config import ModelConfig
 from bleugrad.models.protocol import TranslationModel, check_source
 from bleugrad.models.search.hypothesis import Hypothesis
+from bleugrad.models.search.largest import largest
 from bleugrad.models.search.prefixes import prefix_beam
 from bleugrad.models.transformer import Layer, position_codes
 from bleugrad.special_ids import BOS, EOS, PAD, UNK
 
 MANY = 16
 """Sentences from which on aligned rows of logits save more time than the copy of the projection takes."""
+
+CACHED = 2**18
+"""Logits that are computed together: one megabyte of float32, which stays in the cache of a processor."""
 
 BLANK = PAD
 """The blank of CTC: an id that no text contains."""
@@ -106,33 +110,33 @@ class OnePassModel(TranslationModel):
 
         The log-probability is that of these symbols, up to EOS or of all frames, and the score its mean over them.
         """
-        logits, totals, lengths = self.symbols(source, source_lengths, forbid_unk)
-        best_logits, best = logits.max(-1)
-        found = []
+        hidden, lengths = self.evaluated(source, source_lengths)
+        project = self.projection() if len(source) >= MANY else self.project
+        never, found = self.never(forbid_unk), []
+        parts = [largest_symbols(project(rows), never) for rows in hidden.flatten(0, 1).split(self.chunk)]
+        log_probs, best = (torch.cat(part).view(hidden.shape[:2]) for part in zip(*parts, strict=True))
         for row, values, length, most in zip(
-            best.tolist(), (best_logits - totals).tolist(), lengths.tolist(), maximum.tolist(), strict=True
+            best.tolist(), log_probs.tolist(), lengths.tolist(), maximum.tolist(), strict=True
         ):
             tokens, used = self.tokens(row[:length])
             log_prob = sum(values[:used])
             found.append(Hypothesis(tokens[:most], log_prob, log_prob / max(used, 1)))
         return found
 
-    def symbols(self, source: Tensor, source_lengths: Tensor, forbid_unk: bool) -> tuple[Tensor, Tensor, Tensor]:
-        """Logits (B, T, V) in float32 or finer, -inf where a symbol is never chosen, their log-normalisers, lengths."""
+    @property
+    def chunk(self) -> int:
+        """Rows of logits that a cache holds."""
+        return max(1, CACHED // self.target_size)
+
+    def evaluated(self, source: Tensor, source_lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """Hidden states and lengths of :meth:`decode`, without dropout in any mode."""
         training = self.training
         if training:  # a walk over all modules takes as long as a layer
             self.eval()
-        hidden, lengths = self.decode(self.encode(source, source_lengths))
+        found = self.decode(self.encode(source, source_lengths))
         if training:
             self.train()
-        project = self.projection() if len(source) >= MANY else self.project
-        logits = project(hidden)
-        with torch.autocast(logits.device.type, enabled=False):
-            logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-            totals = logits.logsumexp(-1)
-            for token in self.never(forbid_unk):
-                logits[..., token] = -torch.inf
-        return logits, totals, lengths
+        return found
 
     def never(self, forbid_unk: bool) -> list[int]:
         """The symbols that are never chosen."""
@@ -205,8 +209,8 @@ class FrameModel(OnePassModel):
         self, source: Tensor, source_lengths: Tensor, maximum: Tensor, width: int, n_best: int, forbid_unk: bool = False
     ) -> list[list[Hypothesis]]:
         """The ``n_best`` translations of :func:`prefix_beam`; the score is the log-probability per frame."""
-        logits, totals, lengths = self.symbols(source, source_lengths, forbid_unk)
-        log_probs = logits - totals[..., None]
+        hidden, lengths = self.evaluated(source, source_lengths)
+        log_probs = symbol_log_probs(self.project(hidden), self.never(forbid_unk))
         found = []
         for rows, length, longest in zip(log_probs, lengths.tolist(), maximum.tolist(), strict=True):
             best = prefix_beam(rows[:length], BLANK, width, longest)[:n_best]
@@ -216,6 +220,20 @@ class FrameModel(OnePassModel):
     def never(self, forbid_unk: bool) -> list[int]:
         """Never EOS, BOS, and UNK if it is forbidden."""
         return [EOS, *super().never(forbid_unk)]
+
+
+def symbol_log_probs(logits: Tensor, never: list[int]) -> Tensor:
+    """Log-probabilities of the symbols, in float32 or finer, -inf for those that are ``never`` chosen."""
+    with torch.autocast(logits.device.type, enabled=False):
+        log_probs = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
+        log_probs[..., never] = -torch.inf
+    return log_probs
+
+
+def largest_symbols(logits: Tensor, never: list[int]) -> tuple[Tensor, Tensor]:
+    """The highest log-probability of each row of logits (N, V), and its symbol, (N,) each."""
+    log_probs, symbols = largest(symbol_log_probs(logits, never), 1)
+    return log_probs[:, 0], symbols[:, 0]
 
 
 def collapsed(frames: list[int]) -> list[int]:
