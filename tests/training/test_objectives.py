@@ -10,6 +10,7 @@ import bleugrad
 from bleugrad.data.batches import BatchPlan
 from bleugrad.data.encoding import EncodedSplit
 from bleugrad.errors import UsageError
+from bleugrad.losses.ranking import RankingLoss
 from bleugrad.models.config import ModelConfig
 from bleugrad.models.feeding import feed
 from bleugrad.models.kinds import build_model
@@ -311,8 +312,30 @@ def test_candidates_of_the_beam_are_fed_and_scored(model, several):
     torch.testing.assert_close(mixed, found + 0.5 * build_objective(model, ObjectiveConfig())(batch))
 
 
-def test_candidates_train_every_parameter_and_no_sentences_are_possible(model):
-    objective = build_objective(model, ObjectiveConfig("candidates", cross_entropy_weight=0.1))
+@pytest.mark.parametrize("kind", ["risk", "ranking"])
+def test_baselines_score_the_candidates_themselves(model, kind):
+    model.eval()
+    batch = make_batch()
+    objective = build_objective(model, ObjectiveConfig("candidates", candidates=3, candidate_loss=kind))
+    candidates = objective.search(batch)
+    memory = model.encode(batch.source, batch.source_lengths)
+    inputs = F.pad(candidates[..., :-1], (1, 0), value=BOS).masked_fill(
+        F.pad(candidates[..., :-1], (1, 0)) == -100, PAD
+    )
+    log_probs = model.project(model.decode(memory, inputs.flatten(0, 1))).log_softmax(-1)
+    chosen = log_probs.gather(2, candidates.flatten(0, 1).clamp(min=0)[..., None]).view(candidates.shape)
+    loss = bleugrad.MinimumRiskLoss(eos_id=EOS) if kind == "risk" else RankingLoss(eos_id=EOS)
+    expected = loss.from_samples(candidates, chosen.masked_fill(candidates == -100, 0), TARGETS)
+    torch.testing.assert_close(objective(batch), expected)
+    with pytest.raises(UsageError, match=f"candidate_loss is '{kind}', which scores whole candidates"):
+        ObjectiveConfig("candidates", candidate_loss=kind, sharpness=2.0)
+
+
+@pytest.mark.parametrize("kind", ["expected", "risk", "ranking"])
+def test_candidates_train_every_parameter_and_no_sentences_are_possible(model, kind):
+    objective = build_objective(
+        model, ObjectiveConfig("candidates", candidate_loss=kind, cross_entropy_weight=0.1, candidates=3)
+    )
     objective(make_batch()).backward()
     assert all(parameter.grad is not None for parameter in model.parameters())
     assert model.training

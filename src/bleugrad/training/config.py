@@ -41,6 +41,9 @@ class ObjectiveConfig(Stage):
     baseline: Literal["greedy", "leave-one-out", "none"] = option("leave-one-out", "reinforce: baseline of the rewards")
     alpha: float = option(0.005, "mrt: sharpness of the distribution over candidates", above=0)
     candidates: int = option(5, "candidates: width of the beam search", minimum=1, maximum=100)
+    candidate_loss: Literal["expected", "risk", "ranking"] = option(
+        "expected", "candidates: exact expected BLEU of their rows, minimum risk, or margins between them by BLEU"
+    )
     candidate_alpha: float = option(1.0, "candidates: sharpness of their weights", minimum=0)
     include_reference: bool = option(True, "mrt: the reference is a candidate; with reference feeding only")
     feeding: Literal["reference", "greedy", "sample", "mixture", "gumbel"] = option(
@@ -75,6 +78,11 @@ class ObjectiveConfig(Stage):
             raise UsageError(f"units is 'words', which bound and exact can count; expected 'tokens' with {self.name!r}")
         if self.name == "reinforce" and self.baseline == "leave-one-out" and self.samples < 2:
             raise UsageError("samples is 1; expected 2 or more for the leave-one-out baseline")
+        if self.candidate_loss != "expected" and (self.sharpness != 1 or self.end_positions or self.candidates < 2):
+            raise UsageError(
+                f"candidate_loss is {self.candidate_loss!r}, which scores whole candidates; expected sharpness 1, "
+                "end_positions 0 and at least 2 candidates"
+            )
         if self.name == "candidates" and self.feeding != "reference":
             raise UsageError(f"feeding is {self.feeding!r} with 'candidates', which are fed; expected 'reference'")
         if self.end_positions and (self.name not in SCORED_ROWS or self.feeding == "gumbel"):

@@ -1,7 +1,7 @@
 """Objectives of every model: from a batch to the loss; for autoregressive models, with every feeding of the decoder."""
 
 import math
-from typing import TYPE_CHECKING, Optional, cast
+from typing import TYPE_CHECKING, Any, Optional, cast
 
 import torch
 import torch.nn.functional as F
@@ -11,6 +11,7 @@ from bleugrad.data.batches import IGNORED, Batch, decoder_inputs
 from bleugrad.losses.candidates import CandidateBLEULoss
 from bleugrad.losses.expected import ExpectedBLEULoss
 from bleugrad.losses.minimum_risk import MinimumRiskLoss
+from bleugrad.losses.ranking import RankingLoss
 from bleugrad.losses.reinforce import ReinforceLoss
 from bleugrad.losses.unbiased import UnbiasedBLEULoss
 from bleugrad.models.feeding import DecoderOutput, feed
@@ -198,8 +199,7 @@ class SampleObjective(FedObjective):
         memory = self.model.encode(batch.source, batch.source_lengths)
         sentences, samples = len(batch), self.config.samples
         fed = self.feed(memory, batch.inputs().repeat_interleave(samples, 0), "sample")
-        with torch.autocast(fed.logits.device.type, enabled=False):
-            of_tokens = -F.cross_entropy(fed.logits.flatten(0, 1).float(), fed.tokens.flatten(), reduction="none")
+        of_tokens = token_log_probs(fed.logits, fed.tokens)
         shape = (sentences, samples, fed.tokens.shape[1])
         tokens, log_probs, mask = fed.tokens.view(shape), of_tokens.view(shape), fed.mask.view(shape)
         references: Tensor | IdLists = batch.labels if batch.references is None else batch.references
@@ -219,22 +219,27 @@ class SampleObjective(FedObjective):
 
 
 class CandidateObjective(FedObjective):
-    """Exact expected BLEU of the rows of each candidate of a beam search; see :class:`bleugrad.CandidateBLEULoss`."""
+    """A loss of the candidates of a beam search, which the decoder is fed.
+
+    ``candidate_loss`` is "expected" for exact expected BLEU of the rows of each candidate, see
+    :class:`bleugrad.CandidateBLEULoss`, or a baseline that scores the candidates themselves: "risk" for
+    :class:`bleugrad.MinimumRiskLoss`, "ranking" for :class:`bleugrad.losses.ranking.RankingLoss`.
+    """
 
     def __init__(
         self, model: Decoding, config: ObjectiveConfig, group: Optional["ProcessGroup"], word_start: Tensor | None
     ) -> None:
         super().__init__(model, config, group)
-        self.loss = CandidateBLEULoss(
-            alpha=config.candidate_alpha,
-            max_order=config.max_order,
-            smoothing=config.smoothing,
-            eos_id=EOS,
-            sharpness=config.sharpness,
-            end_positions=config.end_positions,
-            word_start=word_start,
-            reduction="sum",
-        )
+        shared: dict[str, Any] = {"max_order": config.max_order, "smoothing": config.smoothing, "eos_id": EOS}
+        shared |= {"word_start": word_start, "reduction": "sum"}
+        self.loss: CandidateBLEULoss | MinimumRiskLoss | RankingLoss
+        if config.candidate_loss == "expected":
+            ends = {"sharpness": config.sharpness, "end_positions": config.end_positions}
+            self.loss = CandidateBLEULoss(alpha=config.candidate_alpha, **ends, **shared)
+        elif config.candidate_loss == "risk":
+            self.loss = MinimumRiskLoss(alpha=config.alpha, **shared)
+        else:
+            self.loss = RankingLoss(**shared)
 
     def forward(self, batch: Batch, own_probability: float = 0.0) -> Tensor:
         """The loss."""
@@ -242,7 +247,11 @@ class CandidateObjective(FedObjective):
         memory = self.model.encode(batch.source, batch.source_lengths)
         rows = self.model.project(self.model.decode(memory, decoder_inputs(candidates.flatten(0, 1))))
         references: Tensor | IdLists = batch.labels if batch.references is None else batch.references
-        loss = self.loss(rows, candidates, references)
+        if isinstance(self.loss, CandidateBLEULoss):
+            loss = self.loss(rows, candidates, references)
+        else:
+            log_probs = token_log_probs(rows, candidates.flatten(0, 1)).view(candidates.shape)
+            loss = self.loss.from_samples(candidates, log_probs, references)
         return self.mixed(self.mean(loss, len(batch)), None, memory, batch)
 
     def search(self, batch: Batch) -> Tensor:
@@ -256,6 +265,14 @@ class CandidateObjective(FedObjective):
             for place, one in zip(row, best, strict=False):
                 place[: len(one.tokens) + 1] = torch.tensor([*one.tokens, EOS])
         return candidates.to(batch.labels.device)
+
+
+def token_log_probs(logits: Tensor, tokens: Tensor) -> Tensor:
+    """Log-probabilities (B, T) of tokens (B, T) under logits (B, T, V), in float32; 0 for ignored ones."""
+    with torch.autocast(logits.device.type, enabled=False):
+        rows = logits.flatten(0, 1).float()
+        of_tokens = -F.cross_entropy(rows, tokens.flatten(), ignore_index=IGNORED, reduction="none")
+    return of_tokens.view(tokens.shape)
 
 
 def sampled_loss(config: ObjectiveConfig, eos_id: int | None) -> ReinforceLoss | MinimumRiskLoss | UnbiasedBLEULoss:

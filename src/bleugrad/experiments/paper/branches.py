@@ -33,6 +33,10 @@ KNOWN: Mapping[str, Table] = MappingProxyType(
         "candidates-mix": {
             "objective": {"name": "candidates", "end_positions": 3, "sharpness": 2.0, "cross_entropy_weight": 0.1}
         },
+        "candidates-risk": {"objective": {"name": "candidates", "candidate_loss": "risk", "cross_entropy_weight": 0.1}},
+        "candidates-ranking": {
+            "objective": {"name": "candidates", "candidate_loss": "ranking", "cross_entropy_weight": 0.1}
+        },
         "sharp-mix": {
             "objective": {
                 "name": "exact",
@@ -61,6 +65,8 @@ TITLES: Mapping[str, str] = MappingProxyType(
         "exact-own": "exact, own tokens",
         "own-mix": "exact, own tokens, CE",
         "candidates-mix": "exact, candidates, CE",
+        "candidates-risk": "MRT, candidates, CE",
+        "candidates-ranking": "ranking, candidates, CE",
     }
 )
 """Names in tables. Other branches are shown with their label.
