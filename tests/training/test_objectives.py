@@ -319,9 +319,8 @@ def test_baselines_score_the_candidates_themselves(model, kind):
     objective = build_objective(model, ObjectiveConfig("candidates", candidates=3, candidate_loss=kind))
     candidates = objective.search(batch)
     memory = model.encode(batch.source, batch.source_lengths)
-    inputs = F.pad(candidates[..., :-1], (1, 0), value=BOS).masked_fill(
-        F.pad(candidates[..., :-1], (1, 0)) == -100, PAD
-    )
+    shifted = F.pad(candidates[..., :-1], (1, 0), value=BOS)
+    inputs = shifted.masked_fill(shifted == -100, PAD)
     log_probs = model.project(model.decode(memory, inputs.flatten(0, 1))).log_softmax(-1)
     chosen = log_probs.gather(2, candidates.flatten(0, 1).clamp(min=0)[..., None]).view(candidates.shape)
     loss = bleugrad.MinimumRiskLoss(eos_id=EOS) if kind == "risk" else RankingLoss(eos_id=EOS)

@@ -234,8 +234,8 @@ class CandidateObjective(FedObjective):
         shared |= {"word_start": word_start, "reduction": "sum"}
         self.loss: CandidateBLEULoss | MinimumRiskLoss | RankingLoss
         if config.candidate_loss == "expected":
-            ends = {"sharpness": config.sharpness, "end_positions": config.end_positions}
-            self.loss = CandidateBLEULoss(alpha=config.candidate_alpha, **ends, **shared)
+            shared |= {"sharpness": config.sharpness, "end_positions": config.end_positions}
+            self.loss = CandidateBLEULoss(alpha=config.candidate_alpha, **shared)
         elif config.candidate_loss == "risk":
             self.loss = MinimumRiskLoss(alpha=config.alpha, **shared)
         else:
