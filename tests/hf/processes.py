@@ -54,6 +54,20 @@ def evaluate(folder, size=EVALUATED):
     return evaluating_trainer(folder, evaluation_rows(), watched).evaluate(), received[0]
 
 
+def evaluation_values(rank, folder):
+    """What the callback adds to an evaluation, in one process (rank None) or as one of two."""
+    os.environ["ACCELERATE_USE_CPU"] = "1"
+    from bleugrad.hf import BLEUEvaluation
+    from tests.hf import trainers
+
+    processes = {} if rank is None else {"ddp_backend": "gloo"}
+    given = {"eval_dataset": evaluation_rows(), "callbacks": [BLEUEvaluation(make_tokenizer())]}
+    sizes = {"per_device_eval_batch_size": 9, "generation_max_length": 12}
+    trainer = trainers.make_trainer(folder, "BART", trainer=trainers.Seq2SeqTrainer, given=given, **sizes, **processes)
+    found = trainer.evaluate()
+    return {name: value for name, value in found.items() if "expected" in name or "token" in name}
+
+
 def shard_and_step(rank):
     """Gradients and loss of a sharded model, each process with half of the sentences, and an error."""
     from torch.distributed.fsdp import fully_shard
