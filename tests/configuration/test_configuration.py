@@ -1,4 +1,4 @@
-"""Settings: types and ranges are checked, unknown keys are errors with a suggestion, TOML goes round."""
+"""Settings: types and ranges are checked, unknown keys are errors with a suggestion, TOML is read as written."""
 
 import sys
 from dataclasses import dataclass, field

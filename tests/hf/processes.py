@@ -1,10 +1,10 @@
-"""What each of two processes runs; the test compares its results with those of one process."""
+"""Code that each of two processes runs; the tests compare its results with those of one process."""
 
 import os
 
 import torch
 
-from tests.hf.models import LINES, PLAIN, encode_pairs, features, make_model, make_tokenizer
+from tests.hf.models import LINES, PLAIN, encode_pairs, features, make_model, make_tokenizer, with_own_labels
 from tests.processes import PROCESSES
 
 IGNORED_ROW = 3
@@ -61,9 +61,11 @@ def evaluation_values(rank, folder):
     from tests.hf import trainers
 
     processes = {} if rank is None else {"ddp_backend": "gloo"}
-    given = {"eval_dataset": evaluation_rows(), "callbacks": [BLEUEvaluation(make_tokenizer())]}
+    model = make_model("BART")
+    rows = with_own_labels(model, evaluation_rows())
+    given = {"eval_dataset": rows, "callbacks": [BLEUEvaluation(make_tokenizer())]}
     sizes = {"per_device_eval_batch_size": 9, "generation_max_length": 12}
-    trainer = trainers.make_trainer(folder, "BART", trainer=trainers.Seq2SeqTrainer, given=given, **sizes, **processes)
+    trainer = trainers.make_trainer(folder, model, trainer=trainers.Seq2SeqTrainer, given=given, **sizes, **processes)
     found = trainer.evaluate()
     return {name: value for name, value in found.items() if "expected" in name or "token" in name}
 

@@ -9,7 +9,17 @@ pytest.importorskip("torchmetrics")
 
 import bleugrad
 from bleugrad.hf import BLEUCollator, BLEUEvaluation
-from tests.hf.models import END, LINES, PAD, UNKNOWN, encode_pairs, features, make_model, make_tokenizer
+from tests.hf.models import (
+    END,
+    LINES,
+    PAD,
+    UNKNOWN,
+    encode_pairs,
+    features,
+    make_model,
+    make_tokenizer,
+    with_own_labels,
+)
 from tests.hf.processes import EVALUATED, evaluation_rows, evaluation_values
 from tests.processes import run_processes
 
@@ -68,9 +78,7 @@ def test_an_evaluation_has_the_values_of_the_functions(trainers, tmp_path, name)
             reported.append(dict(logs))
 
     model, rows = make_model(name), features()
-    made = [model.eval().generate(torch.tensor([row["input_ids"]]), max_length=LIMIT, num_beams=1) for row in rows]
-    rows = [row | {"labels": [*ids[0, 1:8].tolist(), *row["labels"]]} for row, ids in zip(rows, made, strict=True)]
-    rows = [row | {"labels": [one for one in row["labels"][:-1] if one > END] + [END]} for row in rows]
+    rows = with_own_labels(model, rows)
     callback = BLEUEvaluation(make_tokenizer(), words=False)
     trainer = make(trainers, tmp_path, model, rows, callback, {"callbacks": [Reporter(), callback]})
     model.train()
@@ -128,6 +136,7 @@ def test_data_without_a_length_is_an_error(trainers, tmp_path):
 def test_two_processes_compute_what_one_does(tmp_path):
     """19 sentences in two batches of 9: the second process has nothing in the last one."""
     alone = evaluation_values(None, tmp_path)
+    assert alone["eval_token_bleu"] > 0.01
     assert len(evaluation_rows()) == EVALUATED == len(LINES) * 2 + 3
     for found in run_processes(evaluation_values, tmp_path, tmp_path):
         assert found == pytest.approx(alone, abs=1e-12)

@@ -1,4 +1,4 @@
-"""Every mistake of the caller names its argument."""
+"""Every error message about a wrong argument names the argument."""
 
 import pytest
 import torch
