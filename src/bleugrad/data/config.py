@@ -32,7 +32,7 @@ class DataConfig(Stage):
     target_language: str = option("en", "target language, also the file name extension")
     lowercase: bool = option(False, "lowercase all text; the named corpora except wmt14 are lowercase already")
     units: Literal["words", "bpe"] = option("words", "tokens: words between spaces, or subwords")
-    min_count: int = option(2, "minimum count of a word (rarer ones become <unk>), for bpe of a merged pair", minimum=1)
+    min_count: int = option(2, "minimum count of a word (rarer words become <unk>); bpe: of a merged pair", minimum=1)
     vocabulary_size: int = option(
         0,
         f"maximum vocabulary size per language, including 4 special tokens; 0: no limit for words, {SUBWORDS} for bpe",
