@@ -28,15 +28,16 @@ class BLEUEvaluation(TrainerCallback):
     ``eval_token_bleu``                     corpus BLEU of generated token ids, 0..1, equal to sacreBLEU's
     ======================================  ======================================================================
 
-    The values are in the log, in the result of ``trainer.evaluate()``, and may be the ``metric_for_best_model``. They
-    do not depend on the batch size or on the number of processes. The callback runs the model once more on the
-    evaluation data, and generates translations by greedy search unless ``generate`` is False. It serves any loss. If
-    the data has ``references``, they replace the labels.
+    The values are in the log and in the result of ``trainer.evaluate()``. ``metric_for_best_model="expected_bleu"``
+    selects checkpoints by them. They do not depend on the batch size or the number of processes. The callback works
+    with any loss. It runs the model once more on the evaluation data, and generates by greedy search unless ``generate``
+    is False. If the data has ``references``, they replace the labels.
 
     Args:
         tokenizer: the tokenizer of the targets. It defines EOS, the special tokens, which do not count, and the words.
         words: count words instead of tokens, as in :class:`bleugrad.hf.BLEULoss`.
-        generate: compute ``eval_token_bleu``. None for True with encoder-decoder models; causal models cannot.
+        generate: compute ``eval_token_bleu``. Default: True for encoder-decoder models. It is not available for causal
+            models.
 
     Example::
 
