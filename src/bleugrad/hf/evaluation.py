@@ -30,8 +30,8 @@ class BLEUEvaluation(TrainerCallback):
 
     The values are in the log and in the result of ``trainer.evaluate()``. ``metric_for_best_model="expected_bleu"``
     selects checkpoints by them. They do not depend on the batch size or the number of processes. The callback works
-    with any loss. It runs the model once more on the evaluation data, and generates by greedy search unless ``generate``
-    is False. If the data has ``references``, they replace the labels.
+    with any loss. It runs the model once more on the evaluation data, and generates by greedy search unless
+    ``generate`` is False. If the data has ``references``, they replace the labels.
 
     Args:
         tokenizer: the tokenizer of the targets. It defines EOS, the special tokens, which do not count, and the words.
