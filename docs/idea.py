@@ -12,7 +12,7 @@ import bleugrad
 
 WORDS = "the cat sat on the mat".split()
 LEFT, TOP, CELL, ROW = 86, 74, 54, 32
-WIDTH, HEIGHT = 440, 616
+WIDTH, HEIGHT, SECOND = 860, 304, 440  # the second column begins at SECOND
 
 
 def example() -> tuple[torch.Tensor, list[int], torch.Tensor]:
@@ -65,7 +65,7 @@ def window(start: int, probabilities: torch.Tensor) -> list[str]:
 
 
 def matches(result: bleugrad.ExpectedBLEUResult) -> list[str]:
-    top = 356
+    top = 38
     lines = [
         text(20, top - 16, "2  Expected matches, exact, by a recursion", 'font-weight="600"'),
     ]
@@ -81,7 +81,7 @@ def matches(result: bleugrad.ExpectedBLEUResult) -> list[str]:
 
 
 def interval(result: bleugrad.ExpectedBLEUResult, drawn: float) -> list[str]:
-    top, full = 536, 330
+    top, full = 218, 330
     low, high, value = result.lower.item(), result.upper.item(), result.value.item()
     at = lambda score: LEFT - 30 + full * score  # noqa: E731
     return [
@@ -100,7 +100,8 @@ def interval(result: bleugrad.ExpectedBLEUResult, drawn: float) -> list[str]:
 def draw() -> str:
     logits, reference, probabilities = example()
     result = bleugrad.expected_bleu(logits[None], [reference], level="sentence")
-    parts = [*matrix(probabilities), *matches(result), *interval(result, sampled(logits, reference))]
+    second = [*matches(result), *interval(result, sampled(logits, reference))]
+    parts = [*matrix(probabilities), f'<g transform="translate({SECOND} 0)">', *second, "</g>"]
     described = (
         "A matrix of the probabilities of each reference word at each position; the expected matches of orders 1 to 4 "
         "computed from it; and the interval that is certain to contain expected BLEU, with its sampled value inside."

@@ -46,13 +46,14 @@ def claims() -> str:
         before, after = (translation.score(systems[label]) for label in ("ce", "exact"))
         seeds = translation.number_of_seeds(summary)
         lines.append(
-            "**One-pass models**: exact expected BLEU takes a model whose likelihood has converged from "
-            f"{before} to {after} test BLEU ([built-in corpus, {seeds}](docs/one-pass.md))."
+            "**One-pass models**: after the likelihood has converged, exact expected BLEU raises test BLEU from "
+            f"{before} to {after} ([built-in corpus, {seeds}](docs/one-pass.md))."
         )
     greedy, beam = (translation.gain(f"multi30k sharp-mix {search}") for search in ("greedy", "beam 5"))
     lines.append(
         f"**Autoregressive models**: {greedy} BLEU with greedy search and {beam} with a beam of 5 over cross-entropy "
-        "trained for as long ([LSTM, multi30k, 3 seeds, *sharp-mix*](docs/results.md)); most other corpora gain less."
+        "trained for the same number of epochs ([LSTM, multi30k, 3 seeds, *sharp-mix*](docs/results.md)); most other "
+        "corpora gain less."
     )
     lines.append(
         f"**Cost**: {NUMBERS['loss-cost']()} of the time of cross-entropy, forward and backward ([float32 on a CPU, "

@@ -1,4 +1,4 @@
-"""The pages people read, and the blocks of code on them: found once, here, for every test that runs or reads them."""
+"""Finds the pages of the documentation and their code blocks, for the tests that run or read them."""
 
 import ast
 import importlib.util

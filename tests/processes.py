@@ -1,4 +1,4 @@
-"""Two gloo processes, each with its part of the work."""
+"""Runs a function in two gloo processes."""
 
 import os
 

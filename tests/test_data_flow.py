@@ -1,4 +1,4 @@
-"""One call of the loss goes one way through the folders, and a new choice touches one folder."""
+"""A call of the loss passes through the folders in one direction, and adding a choice changes one folder."""
 
 import sys
 from itertools import pairwise

@@ -136,6 +136,14 @@ def test_the_commands_of_a_page_exist_with_their_options(page):
             raise AssertionError(f"{block}: {error}") from None
 
 
+@pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md", "examples/quickstart.ipynb", "docs"])
+def test_nothing_is_installed_by_name_before_a_release(page):
+    """Error messages may: they name an extra of the installed package, which pip finds."""
+    path = ROOT / page
+    for file in sorted(path.glob("*.md")) if path.is_dir() else [path]:
+        assert not re.search(r"pip install (-\S+ )*['\"\\]*bleugrad", file.read_text(encoding="utf-8")), file
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_within_sentences_exist_with_their_options(page):
     for span in code_spans(page):

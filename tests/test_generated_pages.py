@@ -1,4 +1,4 @@
-"""What the pages read from results/ and from the source: numbers, tables, names of tests, folders, the pictures."""
+"""Generated parts of the pages: numbers and tables from results/, names of tests and folders, pictures."""
 
 import importlib
 import re

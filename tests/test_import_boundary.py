@@ -1,4 +1,4 @@
-"""What is loaded when: the package costs nothing until used, and the core depends on nothing above it."""
+"""Imports are lazy: the package loads no torch until it is used, and the core loads nothing above it."""
 
 import os
 import subprocess

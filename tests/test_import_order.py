@@ -31,7 +31,7 @@ BELOW = {
     "training": AROUND | CORE | {"tokenizers", "special_ids", "data", "models"},
     "experiments": AROUND | CORE | {"data", "models", "training"},
     "reports": AROUND,
-    "hf": {"extras", "tokenizers"} | CORE,
+    "hf": {"extras", "tokenizers", "metrics"} | CORE,
     "metrics": {"extras"} | CORE - {"losses"},
     "explanation": {"errors", "extras", "special_ids", "reports", "data", "training"} | CORE,
     "cli": AROUND | CORE | {"explanation", "tokenizers", "data", "models", "training", "experiments", "reports"},

@@ -1,4 +1,4 @@
-"""The oracles themselves: hand-computed values, and agreement of those that share no code."""
+"""Tests of the oracles: values computed by hand, and agreement of oracles that share no code."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The comparison with other implementations, on stand-ins for them that are right, or wrong in a known way."""
+"""The comparison with other implementations, on substitutes that are correct or have a known error."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""word_start_mask on real tokenizers, trained here: what it says are words are the words of the text."""
+"""word_start_mask on real tokenizers, trained here, finds the words of the text."""
 
 import gzip
 import io

@@ -51,7 +51,7 @@ def folder(tmp_path, monkeypatch):
 
 def test_the_page_has_its_files():
     assert set(NAMED) == {"small.py", "loop.py"}
-    assert len(OTHERS) == 11
+    assert len(OTHERS) == 12
 
 
 @pytest.mark.parametrize("code", OTHERS, ids=titles())

@@ -43,21 +43,21 @@ def word_start_mask(
 ) -> Tensor:
     """The tokens that open a word, (V,) bool, for ``word_start=``.
 
-    Words are those that the tokenizer marks. Space marks (``▁``, ``Ġ``) give the words between spaces, where tokens
-    that begin with any other space (tab, no-break space, U+3000) open a word too, as in sacreBLEU. WordPiece gives the
-    words of its pre-tokenizer, which usually splits off punctuation as well.
+    The tokenizer's marks define the words. With space marks (``▁``, ``Ġ``) words are separated by spaces. Tokens that
+    begin with another space (tab, no-break space, U+3000) open a word too, as in sacreBLEU. With WordPiece, words are
+    those of its pre-tokenizer, which usually separates punctuation.
 
     Args:
         tokenizer: a fast tokenizer of transformers, a ``tokenizers.Tokenizer``, a ``SentencePieceProcessor``, or the
             vocabulary: a list of token strings, or a dict of them to ids.
-        special: whether special tokens (padding, begin, end) open a word, by default yes, so that none becomes part of
-            the word before it. A dict of token strings to bools decides single tokens, special or not; special tokens
-            that it does not name open a word. A plain vocabulary does not tell which tokens are special: its tokens
-            are read by their marks, unless they are named here.
+        special: whether special tokens (padding, begin, end) open a word. They do by default, so that they never become
+            part of the word before them. A dict of token strings to bools sets single tokens, special or not; special
+            tokens that it does not name open a word. A plain vocabulary does not say which tokens are special, so its
+            tokens are read by their marks unless they are named here.
         flipped: for vocabularies that mark where a word *ends* (``low@@ er``, ``er</w>``, ``er▁``), the mask of the
             tokens that end a word, for ``loss(logits.flip(1), labels.flip(1))``: BLEU does not change if hypotheses
             and references are flipped in time. Exact, for fixed lengths: leave ``eos_id`` out.
-        size: V of the model where it is larger than the tokenizer's; ids without a token are like special tokens.
+        size: V of the model if it is larger than that of the tokenizer; ids without a token count as special tokens.
 
     The unknown token of a tokenizer with ``▁`` continues a word: the ``▁`` before it is a token of its own. Elsewhere
     it opens one. Tokens added by hand that are not special are read like all others. A token with a space inside counts

@@ -1,4 +1,4 @@
-"""``bleugrad reproduce`` as a whole: what it writes and says, and that being killed changes nothing."""
+"""``bleugrad reproduce``: its files and messages, and that a killed and resumed run has the same results."""
 
 import json
 import os

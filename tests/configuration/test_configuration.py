@@ -1,4 +1,4 @@
-"""Settings: types and ranges are checked, unknown keys are errors with a suggestion, TOML goes round."""
+"""Settings: types and ranges are checked, unknown keys are errors with a suggestion, TOML is read as written."""
 
 import sys
 from dataclasses import dataclass, field
@@ -64,15 +64,15 @@ def test_defaults_then_file_then_overrides(tmp_path):
         ("[inner]\nwidth = true", "inner.width is True; expected a whole number"),
         ("[inner]\nwidth = 10", "inner.width is 10; expected at most 9"),
         ("[inner]\nloud = 1", "inner.loud is 1; expected true or false"),
-        ("rate = ", "is not TOML"),
+        ("rate = ", "cannot be read as TOML"),
         ("rate = 1e39", r"rate is 1e\+39; expected at most 1e\+30"),
         ("rate = 1e-45", "rate is .*; expected 0, or at least 1e-30 in size"),
         (f"rate = {'9' * 400}", "rate is a whole number of 1329 bits; expected at most 63"),
         (f"rate = 0x{'f' * 5000}", "rate is a whole number of 20000 bits"),
-        (f"rate = {'9' * 5000}", "is not TOML that can be read: .*digits"),
+        (f"rate = {'9' * 5000}", "cannot be read as TOML: .*digits"),
         ("sizes = [2147483648]", "sizes is 2147483648; expected at most 2147483647"),
         (r'label = "a\u0000b"', r"label is 'a\\x00b'; expected UTF-8 text without NUL"),
-        ("sizes = " + "[" * 10**5 + "]" * 10**5, "is not TOML that can be read"),
+        ("sizes = " + "[" * 10**5 + "]" * 10**5, "cannot be read as TOML"),
     ],
 )
 def test_a_mistake_in_the_file_is_named(tmp_path, text, message):

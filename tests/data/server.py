@@ -1,4 +1,4 @@
-"""A web server on this machine that can be told to misbehave."""
+"""A local web server with configurable failures."""
 
 import threading
 from contextlib import contextmanager

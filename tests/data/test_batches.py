@@ -1,4 +1,4 @@
-"""Batches: every sentence once, decided by (seed, epoch), dealt out to processes, padded as the models expect."""
+"""Batches: every sentence once, order determined by (seed, epoch), split over processes, padded as models expect."""
 
 import random
 import time

@@ -1,4 +1,4 @@
-"""Downloads are complete and verified, or leave a part to resume from; a local server misbehaves in every known way."""
+"""Downloads are complete and verified, or leave a part to resume; a local server simulates all known failures."""
 
 import hashlib
 import os

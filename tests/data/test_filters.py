@@ -1,4 +1,4 @@
-"""Filters: the limits themselves pass, and every dropped pair has one reason."""
+"""Filters: pairs at a limit pass, and every dropped pair is counted for one reason."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The built-in corpus: the same everywhere, split cleanly, and grammatical by rules written down here once more."""
+"""The built-in corpus: the same on every machine, disjoint splits, and grammatical by independent rules."""
 
 import hashlib
 import re

@@ -1,4 +1,4 @@
-"""Named corpora: fetched from a server of our own, verified, prepared, moved into place whole, or not at all."""
+"""Named corpora: fetched from a local server, verified, prepared, and moved into place only when complete."""
 
 import bz2
 import dataclasses

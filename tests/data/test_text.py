@@ -1,4 +1,4 @@
-"""Text files: what is read, and what is said of a file that is not as it should be."""
+"""Text files: how they are read, and the error messages for invalid files."""
 
 import gzip
 

@@ -1,4 +1,4 @@
-"""Vocabularies of words and of subwords: fixed special ids, no text that is taken for one, and saved as JSON."""
+"""Vocabularies of words and subwords: fixed special ids, no text that is mapped to them, and JSON files."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Branches, settings and stages: what the tables of the branches mean, what waits for what, what is done."""
+"""Branches, settings and stages: tables of branches, order of the stages, and detection of finished stages."""
 
 import json
 from pathlib import Path

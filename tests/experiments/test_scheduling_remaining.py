@@ -1,4 +1,4 @@
-"""The time that is left, against schedules drawn by hand."""
+"""The estimated remaining time, against schedules worked out by hand."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A worker computes where it is told to."""
+"""A worker uses the device that it is given."""
 
 import json
 from pathlib import Path

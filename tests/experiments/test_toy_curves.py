@@ -1,4 +1,4 @@
-"""The learning curves: every number measured is what it is called, and the ascent rises."""
+"""The learning curves: every measurement has the right value, and gradient ascent raises the objective."""
 
 from dataclasses import asdict, replace
 

@@ -1,4 +1,4 @@
-"""Repeated words: the truth is the enumerated one, the bound exceeds it only there."""
+"""Repeated words: the true value equals the enumeration, and the bound exceeds it only for repeated words."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The whole study: what it writes, what it says, and that the same command writes the same numbers."""
+"""The whole study: its files and messages, and that the same command gives the same numbers."""
 
 import json
 

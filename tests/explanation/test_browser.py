@@ -1,4 +1,4 @@
-"""The page in a browser, with a real pointer and real keys: what is shown is what the Python result holds."""
+"""The page in a browser, with real pointer moves and key presses, shows the values of the Python result."""
 
 import pytest
 import torch

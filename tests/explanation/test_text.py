@@ -1,4 +1,4 @@
-"""The text: as wide as the terminal, with the numbers of the explanation, and nothing that steers the terminal."""
+"""The text fits the width of the terminal, has the numbers of the explanation, and no control characters."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The loss of a step from its definition: one sentence at a time, without padding, then the mean that is meant."""
+"""The loss of a step by its definition: one sentence at a time, without padding, then the chosen mean."""
 
 import math
 

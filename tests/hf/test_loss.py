@@ -1,4 +1,4 @@
-"""The compute_loss_func against one sentence at a time, and what it refuses."""
+"""The compute_loss_func against the loss of one sentence at a time, and the inputs that it refuses."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Two processes, with and without accumulation: steps, logged losses and scores are those of one with everything."""
+"""Two processes, with and without accumulation, have the steps, logged losses and scores of one process."""
 
 import pytest
 import torch

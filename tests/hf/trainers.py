@@ -1,4 +1,4 @@
-"""One step of a Hugging Face trainer in double precision by plain descent: what it subtracts is the gradient."""
+"""One step of a Hugging Face trainer in double precision with SGD and learning rate 1: the update is the gradient."""
 
 import torch
 from transformers import Seq2SeqTrainer, Seq2SeqTrainingArguments, Trainer, TrainerCallback, TrainingArguments  # noqa: F401

@@ -9,7 +9,7 @@ import torch
 from tests.oracles.policy_gradient import bleu_function, expectation_and_gradient, softmax
 
 LARGEST_Z = 4.5
-"""In how many standard errors every coordinate, and the chi-square of all, must agree with the truth."""
+"""Number of standard errors within which each coordinate, and the chi-square of all, must agree with the truth."""
 
 
 @dataclass(frozen=True)

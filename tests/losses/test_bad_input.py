@@ -1,4 +1,4 @@
-"""Every mistake of the caller names its argument, what was found and what is expected."""
+"""Every error message about a wrong argument names the argument, the value found and the values allowed."""
 
 import pytest
 import torch

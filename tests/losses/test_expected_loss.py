@@ -1,4 +1,4 @@
-"""ExpectedBLEULoss: 1 - expected BLEU, reductions, cross-entropy beside it, precision, and its life as a module."""
+"""ExpectedBLEULoss: value, reductions, added cross-entropy, precision, and behaviour as an nn.Module."""
 
 import copy
 import pickle

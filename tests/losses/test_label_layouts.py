@@ -1,4 +1,4 @@
-"""Labels as for cross-entropy: wherever the ignored positions stand, the loss is that of the sentences without them."""
+"""Labels as for cross-entropy: ignored positions may be anywhere, and the loss is that of sentences without them."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The fused path from hidden states is the plain path on their logits, value and every gradient."""
+"""The fused loss of hidden states equals the loss of their logits, in value and in every gradient."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Minimum risk: exact where the candidates are all sequences, and the formula for the candidates drawn."""
+"""Minimum risk is exact if the candidates are all sequences, and follows its formula for sampled candidates."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A weak model that is trained on with the recipe is no worse than after the same steps of cross-entropy."""
+"""Further training of a weak model with the recipe is not worse than the same steps of cross-entropy."""
 
 import copy
 import random

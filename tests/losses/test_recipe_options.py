@@ -1,4 +1,4 @@
-"""Sharper rows, and positions after the end: against the same logits written out."""
+"""Sharpness and positions after the end equal the loss of logits that are changed by hand."""
 
 import pytest
 import torch

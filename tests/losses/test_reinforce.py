@@ -1,4 +1,4 @@
-"""REINFORCE: the gradient by hand for the samples drawn, and its mean against enumeration."""
+"""REINFORCE: its gradient equals the formula for the sampled sequences, and its mean the enumerated gradient."""
 
 from functools import partial
 

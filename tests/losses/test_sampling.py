@@ -1,4 +1,4 @@
-"""What the sampled losses share: draws, log-probabilities, rewards, seeds, masks, dtypes and bad arguments."""
+"""Parts that all sampled losses share: samples, log-probabilities, rewards, seeds, masks, dtypes, bad arguments."""
 
 import copy
 from functools import partial

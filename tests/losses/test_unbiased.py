@@ -1,4 +1,4 @@
-"""The unbiased loss: its mean against enumeration, its formula for the samples drawn, and how little it varies."""
+"""The unbiased loss: its mean against enumeration, its formula for given samples, and its small variance."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""The losses in words: what expected_bleu says, from logits and from hidden states, eager and compiled."""
+"""The losses in words equal expected_bleu, from logits and from hidden states, eager and compiled."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""min(E[count], c) of independent rows against enumeration; tests of the outputs have CTC and graphs."""
+"""min(E[count], c) of independent rows against enumeration; tests/outputs covers CTC and graphs."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Words of several tokens: every expectation against enumeration, and all that holds for tokens holds for words."""
+"""Words of several tokens: every expectation against enumeration, and the properties of tokens hold for words."""
 
 import math
 from dataclasses import dataclass, replace

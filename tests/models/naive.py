@@ -1,4 +1,4 @@
-"""The model from its definition: one sentence, one step at a time, straight from the parameters."""
+"""The model by its definition: one sentence and one step at a time, computed from the parameters."""
 
 import itertools
 import sys

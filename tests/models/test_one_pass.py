@@ -1,4 +1,4 @@
-"""One-pass models: padding and batch-mates do not matter, and translations are what the argmax says."""
+"""One-pass models: padding and batch-mates do not matter, and translations are the argmax."""
 
 import itertools
 

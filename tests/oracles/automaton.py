@@ -1,4 +1,4 @@
-"""E[O_n] for sentences too long to enumerate: one automaton an n-gram, run over the independent rows.
+"""E[O_n] for sentences too long to enumerate: one automaton per n-gram, run over the independent rows.
 
 The state is (longest suffix of what was read that is a prefix of the n-gram, occurrences so far, clipped).
 It knows nothing of windows, renewals or overlaps, and costs T * n * c * n steps an n-gram.

@@ -1,4 +1,4 @@
-"""References in every accepted form: tensors, lists, several, padded, empty."""
+"""All accepted forms of references: tensors, lists, several references, padded, empty."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The run directory: what it holds, when it is refused, and what an interruption leaves."""
+"""The run directory: its files, when it is refused, and its state after an interruption."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""One process at a time writes to a run directory, and signals that end it leave a true status."""
+"""One process at a time writes to a run directory, and a signal that ends it leaves a correct status."""
 
 import json
 import os

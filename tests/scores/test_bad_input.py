@@ -1,4 +1,4 @@
-"""Every mistake of the caller names its argument."""
+"""Every error message about a wrong argument names the argument."""
 
 import pytest
 import torch
@@ -28,7 +28,7 @@ REFERENCE_TABLE = [
     (torch.zeros(B, 3, dtype=torch.bool), TypeError, "bool"),
     ([[0.0, 1.0], [2.0]], TypeError, "float"),
     ([[0, 1], ["2"]], TypeError, "str"),
-    ([[0, 1], [torch.zeros(1, 1)]], TypeError, "no integer"),
+    ([[0, 1], [torch.zeros(1, 1)]], TypeError, "not an integer"),
     ("ab", TypeError, "str"),
     (None, TypeError, "None"),
     (7, TypeError, "int"),

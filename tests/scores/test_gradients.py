@@ -1,4 +1,4 @@
-"""Gradients: right (float64 gradcheck), and finite where probabilities are 0 or 1 and nothing matches."""
+"""Gradients are correct (float64 gradcheck), and finite if probabilities are 0 or 1 or nothing matches."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""[lower, upper] holds the true E[sentence BLEU] in every case, and is as tight as MATH section 4 says."""
+"""[lower, upper] contains the true E[sentence BLEU] in every case, and is as tight as the mathematics page states."""
 
 import itertools
 import math

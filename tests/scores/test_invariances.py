@@ -1,4 +1,4 @@
-"""What must not change the result: padding, order, neighbours, names of words, constants added to logits."""
+"""Invariances: padding, order of the batch, batch-mates, numbering of the vocabulary, constants added to logits."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Checkpoints that were damaged or changed: each is refused with one line, and nothing that was saved is lost."""
+"""Damaged or modified checkpoints are refused with a one-line error, and no saved file is changed."""
 
 import hashlib
 import json

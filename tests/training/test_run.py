@@ -1,4 +1,4 @@
-"""What a training run refuses, and what it leaves untouched when it fails."""
+"""Settings that a training run refuses, and files that a failed run does not change."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""Scores are sacreBLEU's, with one reference or several."""
+"""Scores equal those of sacreBLEU, with one reference and with several."""
 
 import pytest
 import sacrebleu

@@ -1,4 +1,4 @@
-"""A trained model in use: order, empty lines, unknown words, n-best, and runs that cannot be used."""
+"""Translation with a trained model: order of lines, empty lines, unknown words, n-best lists, and unusable runs."""
 
 import json
 import shutil

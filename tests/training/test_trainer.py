@@ -1,4 +1,4 @@
-"""Steps of the trainer: accumulation, shares, schedules, and precision."""
+"""Training steps: gradient accumulation, parts of a batch, learning rate schedules, and precision."""
 
 import pytest
 import torch

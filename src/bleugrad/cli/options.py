@@ -100,4 +100,4 @@ def _shape(setting: Setting) -> dict[str, Any]:
 def _shown(value: Any) -> str:
     if isinstance(value, tuple):
         return " ".join(map(str, value))
-    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value) or "none"

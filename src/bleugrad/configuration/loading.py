@@ -43,7 +43,7 @@ def read_toml(file: Path) -> dict[str, Any]:
     except UnicodeDecodeError:
         raise UsageError(f"{file} is not TOML: it is not UTF-8 text") from None
     except (ValueError, RecursionError) as error:  # also numbers with too many digits, and too many brackets
-        raise UsageError(f"{file} is not TOML that can be read: {error}") from None
+        raise UsageError(f"{file} cannot be read as TOML: {error}") from None
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror}") from None
 

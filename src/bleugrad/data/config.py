@@ -38,7 +38,7 @@ class DataConfig(Stage):
         "words", "tokens: words between spaces, or subwords by BPE or a SentencePiece model"
     )
     joint: bool = option(False, "one vocabulary for both languages")
-    min_count: int = option(2, "minimum count of a word (rarer ones become <unk>), for bpe of a merged pair", minimum=1)
+    min_count: int = option(2, "minimum count of a word (rarer words become <unk>); bpe: of a merged pair", minimum=1)
     vocabulary_size: int = option(
         0,
         "maximum vocabulary size per language (of both if joint), including 4 special tokens; "

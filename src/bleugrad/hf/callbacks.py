@@ -104,9 +104,13 @@ class BLEUMonitor(TrainerCallback):
 
 
 def monitor_first(trainer: Any, loss: BLEULoss) -> None:
-    """Make the monitor of the loss the trainer's first callback, so that all reporters see its values."""
+    """Make the monitor of the loss the trainer's first callback, which is a new one if it has none."""
     callbacks = trainer.callback_handler.callbacks
     given = [one for one in callbacks if isinstance(one, BLEUMonitor) and one.loss is loss]
-    for one in given:
-        callbacks.remove(one)
-    callbacks[:0] = given or [BLEUMonitor(loss)]
+    call_first(trainer, given or [BLEUMonitor(loss)])
+
+
+def call_first(trainer: Any, chosen: list[Any]) -> None:
+    """Put callbacks before the trainer's others, so that all reporters see the values they add to the log."""
+    callbacks = trainer.callback_handler.callbacks
+    callbacks[:] = [*chosen, *(one for one in callbacks if one not in chosen)]

@@ -255,7 +255,7 @@ def _check_decoder_inputs(inputs: Tensor | None, labels: Tensor) -> None:
     before = labels[:, :-1].to(inputs.device)
     if inputs.shape != labels.shape or ((before != IGNORED) & (inputs[:, 1:] != before)).any():
         raise ValueError(
-            "decoder_input_ids are not the labels, one position later; use bleugrad.hf.BLEUCollator, or "
+            "decoder_input_ids are not the labels shifted right by one position; use bleugrad.hf.BLEUCollator, or "
             "check_decoder_inputs=False if they are changed on purpose"
         )
 

@@ -50,10 +50,10 @@ class ExpectedScoreLoss(LossBase):
         Args:
             logits: (B, T, V), or an output object: :class:`bleugrad.Projection`, :class:`bleugrad.CTC` or
                 :class:`bleugrad.Graph`.
-            labels: (B, T), as for cross-entropy; (B, R) for CTC and graphs. May be left out where ``references`` are
-                given.
-            references: where they are not the labels: (B, R), (B, K, R) or nested lists; lengths need not be T.
-            mask: (B, T) bool, positions that count, by default those with a label. Labels elsewhere do not count.
+            labels: (B, T), as for cross-entropy; (B, R) for CTC and graphs. Optional if ``references`` are given.
+            references: references of BLEU if they are not the labels: (B, R), (B, K, R) or nested lists. Their lengths
+                may differ from T.
+            mask: (B, T) bool, positions that count. Default: positions with a label. Labels elsewhere are ignored.
         """
         level, with_labels = self.expectation.level, self.cross_entropy_weight > 0
         value, statistics, targets = expected_score(
@@ -75,41 +75,42 @@ class ExpectedScoreLoss(LossBase):
 
 
 class ExpectedBLEULoss(ExpectedScoreLoss):
-    """1 - expected BLEU, in the place of ``nn.CrossEntropyLoss``: ``loss(logits, labels)``, 0 is perfect.
+    """1 - expected BLEU, called like ``nn.CrossEntropyLoss``: ``loss(logits, labels)``. 0 is perfect.
 
-    The matches are exact expectations (or the paper's bound) under independent rows, the score made of them is the
-    surrogate of :func:`bleugrad.expected_bleu`; see there for what is exact and what is not.
+    The expected matches are exact for independent rows, or the paper's bound. The score is a surrogate of expected
+    BLEU; :func:`bleugrad.expected_bleu` states what is exact.
 
     Args:
         method: "exact", "bound" (the paper's), or "clipped_mean" (min(E[count], c), a baseline of one-pass models).
-        level: "corpus" pools the statistics of the batch before the score, "sentence" scores each sentence. The corpus
-            level is one number, so ``reduction="none"`` is an error there.
+        level: "corpus" sums the statistics of the batch and computes one score, "sentence" scores each sentence. At
+            corpus level ``reduction="none"`` is an error.
         max_order: highest n-gram order N.
         weights: N non-negative numbers that sum to 1, uniform by default.
         smoothing: added to matches and totals of every order.
         eos_id: makes the length random: a hypothesis ends before its first EOS, and so do labels and references.
         sharpness: scores distributions proportional to p ^ sharpness, so that the model itself need not become certain.
-            The cross-entropy stays that of the model. Values other than 1 cost one more tensor of the logits' size.
-        end_positions: with ``eos_id``, this many positions after the last one that counts, with tokens that match
-            nothing. Without them a hypothesis that does not end in time has one token too many, whatever follows.
-            "half" is half as many as the reference has tokens, or words, which balances the gradients that lower EOS
-            before the end of the reference and raise it there.
-        ignore_index: labels equal to it do not count, wherever they stand: right or left padding, a masked prompt,
-            holes.
-        word_start: (V,) bool, tokens that open a word; then words are counted, exactly, while labels and references
-            stay token ids. See :func:`bleugrad.word_start_mask`.
-        reduction: "mean" over sentences with a position that counts, "sum", or "none" for (B,), 0 where nothing counts.
-        cross_entropy_weight: adds this times the cross-entropy of the labels (mean over tokens; at sentence level with
-            "sum" and "none" the mean of each sentence), from the same pass over the logits.
+            The cross-entropy is that of the model. Values other than 1 need one more tensor of the size of the logits.
+        end_positions: with ``eos_id``, the number of tokens that match nothing and are added to a hypothesis that does
+            not end in time. With 0, such a hypothesis has one token too many. "half" is half the number of tokens, or
+            words, of the reference. It balances the gradients that lower EOS before the end of the reference and raise
+            it there.
+        ignore_index: labels equal to it do not count, at any position: right or left padding, a masked prompt, gaps.
+        word_start: (V,) bool, tokens that open a word. If given, words are counted, exactly; labels and references
+            remain token ids. See :func:`bleugrad.word_start_mask`.
+        reduction: "mean" over sentences with a position that counts, "sum", or "none" for (B,), which is 0 for
+            sentences without such a position.
+        cross_entropy_weight: adds this times the cross-entropy of the labels, from the same pass over the logits. It is
+            the mean over tokens; at sentence level with "sum" and "none" it is the mean of each sentence.
         label_smoothing: share of the uniform distribution in the targets of the cross-entropy, 0 to 1.
-        adaptive: multiplies ``1 - BLEU`` by :func:`bleugrad.losses.recipe.bleu_weight`, which is near 0 where the model
+        adaptive: multiplies ``1 - BLEU`` by :func:`bleugrad.losses.recipe.bleu_weight`, which is near 0 if the model
             predicts the labels badly, so that cross-entropy trains a weak model. At sentence level each sentence has
             its own weight, at corpus level the batch has one.
-        process_group: sums statistics and means over its processes, so that with gradients averaged over processes, as
-            ``DistributedDataParallel`` does, N processes give loss and gradients of one with the whole batch.
+        process_group: pools statistics over its processes. If gradients are averaged over processes, as
+            ``DistributedDataParallel`` does, loss and gradients equal those of one process with the whole batch.
 
-    The cost is one softmax forward and one scaling of it backward, and one tensor of the logits' size. Everything else
-    is O(B T R) per order, most of the time where V is small beside N R. Double backward is not supported.
+    The forward pass computes one softmax, the backward pass scales it, and both need one tensor of the size of the
+    logits. All other steps take O(B T R) per order, which dominates if V is small compared with N R. Double backward is
+    not supported.
 
     Example:
         >>> import torch, bleugrad

@@ -31,9 +31,8 @@ class BLEUCallback(lightning.Callback):
     """
 
     def __init__(self, *, eos_id: int | None = None, word_start: Tensor | None = None) -> None:
-        self.eos_id = eos_id
         self.expected = ExpectedBLEU(eos_id=eos_id, word_start=word_start)
-        self.tokens = TokenBLEU(word_start=word_start)
+        self.tokens = TokenBLEU(eos_id=eos_id, word_start=word_start)
 
     def on_validation_epoch_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Start both metrics anew, on the device of the module."""
@@ -57,7 +56,7 @@ class BLEUCallback(lightning.Callback):
         if "logits" in outputs:
             self.expected.update(outputs["logits"], outputs["labels"])
         if "tokens" in outputs:
-            self.tokens.update(self._before_end(outputs["tokens"]), self._before_end(outputs["labels"]))
+            self.tokens.update(outputs["tokens"], outputs["labels"])
 
     def on_validation_epoch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Log what was measured."""
@@ -67,9 +66,3 @@ class BLEUCallback(lightning.Callback):
             pl_module.log_dict({f"val_{names.get(name, name)}": value.float() for name, value in found})
         if self.tokens.update_called:
             pl_module.log("val_bleu", self.tokens.compute().float())
-
-    def _before_end(self, ids: Tensor) -> Tensor:
-        if self.eos_id is None:
-            return ids
-        ended = (ids == self.eos_id).cumsum(1) > 0
-        return ids.masked_fill(ended, self.tokens.ignore_index)

@@ -1,12 +1,13 @@
 """BLEU of token ids as a metric of ``torchmetrics``."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from bleugrad.references.sequences import IdLists
+from bleugrad.references.sequences import IdLists, before_eos
 from bleugrad.scores.bleu import BLEU
 from bleugrad.scores.bleu_of_ids import bleu, bleu_of_counts
 
@@ -18,6 +19,7 @@ class TokenBLEU(Metric):
 
     Args:
         max_order, weights, smoothing, word_start, ignore_index: as for :func:`bleugrad.bleu`.
+        eos_id: if given, tensors of ids are scored before the first EOS of each row.
 
     Example:
         >>> import torch
@@ -42,11 +44,13 @@ class TokenBLEU(Metric):
         max_order: int = 4,
         weights: Sequence[float] | None = None,
         smoothing: float = 0.0,
+        eos_id: int | None = None,
         word_start: Tensor | None = None,
         ignore_index: int = -100,
     ) -> None:
         super().__init__()
-        self.score, self.ignore_index = BLEU(max_order, weights, smoothing), ignore_index
+        self.score = BLEU(max_order, weights, smoothing)
+        self.eos_id, self.ignore_index = eos_id, ignore_index
         self.register_buffer("word_start", word_start, persistent=False)
         for name, size in (("matches", max_order), ("totals", max_order), ("lengths", 2)):
             self.add_state(name, torch.zeros(size, dtype=torch.long), dist_reduce_fx="sum")
@@ -55,8 +59,8 @@ class TokenBLEU(Metric):
     def update(self, hypotheses: Tensor | Sequence[Sequence[int]], references: Tensor | IdLists) -> None:
         """Add a batch of hypotheses (B, T) and references, as for :func:`bleugrad.bleu`."""
         result = bleu(
-            hypotheses,
-            references,
+            self._before_eos(hypotheses),
+            self._before_eos(references),
             max_order=self.score.max_order,
             ignore_index=self.ignore_index,
             word_start=self.word_start,
@@ -69,3 +73,8 @@ class TokenBLEU(Metric):
     def compute(self) -> Tensor:
         """BLEU of all batches."""
         return bleu_of_counts(self.score, self.matches, self.totals, *self.lengths)[0]
+
+    def _before_eos(self, ids: Any) -> Any:
+        if not isinstance(ids, Tensor):
+            return ids
+        return ids.masked_fill(~before_eos(ids, ids != self.ignore_index, self.eos_id), self.ignore_index)

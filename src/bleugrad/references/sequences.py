@@ -123,7 +123,7 @@ def _id_list(name: str, row: Sequence[int]) -> list[int]:
     try:
         return [operator.index(entry) for entry in row]
     except TypeError as error:  # a tensor of several elements, or of no integers
-        raise TypeError(f"{name} holds a value that is no integer; expected token ids: {error}") from None
+        raise TypeError(f"{name} holds a value that is not an integer; expected token ids: {error}") from None
 
 
 def prepare_hypotheses(
@@ -166,7 +166,7 @@ def prepare_references(
         raise ValueError(f"{name} has shape {tuple(references.shape)}; expected (B, R) or (B, K, R)")
     check_batch(name, ids.shape[0], batch, of)
     if ids.shape[1] == 0:
-        raise ValueError(f"{name} has shape {tuple(ids.shape)}; expected at least one reference a sentence")
+        raise ValueError(f"{name} has shape {tuple(ids.shape)}; expected at least one reference per sentence")
     valid = ids != ignore_index
     check_range(name, ids, valid, vocabulary, ignore_index)
     return References(*close_up(ids, before_eos(ids, valid, eos_id)))
@@ -182,14 +182,14 @@ def _stack_lists(name: str, references: IdLists, ignore_index: int) -> Tensor:
     depths = {isinstance(entry, Sequence) and not isinstance(entry, str) for row in references for entry in row}
     if len(depths) == 2:
         raise ValueError(
-            f"{name} mixes ids with lists of ids; expected one list of ids a sentence, or a list of such lists"
+            f"{name} mixes ids with lists of ids; expected one list of ids per sentence, or a list of such lists"
         )
     nested = True in depths
     if not nested:
         return pad_lists(name, cast(Sequence[Sequence[int]], references), ignore_index)
     for index, row in enumerate(references):
         if len(row) == 0:
-            raise ValueError(f"{name}[{index}] has no reference; expected at least one a sentence")
+            raise ValueError(f"{name}[{index}] has no reference; expected at least one per sentence")
     most = max(len(row) for row in references)
     flat = [reference for row in references for reference in (*row, *((),) * (most - len(row)))]
     return pad_lists(name, flat, ignore_index).view(len(references), most, -1)

@@ -17,7 +17,7 @@ from bleugrad.scores.ngram_matrices import count_columns
 from bleugrad.scores.results import BLEUResult
 
 MATRIX_ELEMENTS = 2**14
-"""Up to this many pairs of positions a sentence, the matrices are formed."""
+"""Largest number of pairs of positions per sentence for which the matrices are formed."""
 
 
 def bleu(
@@ -37,22 +37,22 @@ def bleu(
     ``BLEU = BP * prod_n ((O_n + s) / (M_n + s)) ^ w_n`` with the clipped matches in the paper's matrix form,
     ``O_n = sum_i min(1, v^{y,n}_i / v^{x,n}_i)``: v^x_i and v^y_i, the column sums of the paper's matrices S^n and P^n,
     count the n-gram at hypothesis position i in the hypothesis and in the reference. They are counted by sorting, so
-    the matrices themselves are never formed: O(N (T + L) log(T + L)) time and O(T + L) memory a sentence.
+    the matrices themselves are never formed: O(N (T + L) log(T + L)) time and O(T + L) memory per sentence.
 
     Args:
-        hypotheses: (B, T) ids, or nested lists. Positions equal to ``ignore_index`` do not count, wherever they stand.
+        hypotheses: (B, T) ids, or nested lists. Positions equal to ``ignore_index`` do not count.
         references: (B, R) or (B, K, R) ids padded with ``ignore_index``, or nested lists with any number of references
-            a sentence. Counts are clipped at the maximum over references, and the closest length (ties to the shorter)
-            is the reference length. Among several references an empty one is treated as absent.
-        hypothesis_lengths: (B,), positions from there on do not count.
+            per sentence. Counts are clipped at the maximum over references. The reference length is the closest one,
+            the shorter one of two. If there are several references, empty ones are ignored.
+        hypothesis_lengths: (B,), number of positions that count, from the first.
         max_order: highest n-gram order N, at most 100.
         weights: N non-negative numbers that sum to 1, uniform by default; ``(0, 0, 0, 1)`` scores 4-grams alone.
         smoothing: s, added to matches and totals of every order. With 0 the score is sacreBLEU's without smoothing
             (its add-k smoothing leaves order 1 alone).
         level: "corpus" pools the statistics of the batch before the score, "sentence" scores each sentence.
         ignore_index: the padding id.
-        word_start: (V,) bool, tokens that open a word. Then words are counted, which are equal where all their tokens
-            are.
+        word_start: (V,) bool, tokens that open a word. If given, words are counted. Words are equal if all their
+            tokens are equal.
 
     Without smoothing, an order with no matches, or none possible because the hypothesis is shorter than n, makes BLEU 0
     as in sacreBLEU without effective order; with smoothing, an order with no n-grams has precision 1. An empty

@@ -30,44 +30,44 @@ def expected_bleu(
 ) -> ExpectedBLEUResult:
     """BLEU of the expected statistics of the distributions softmax(logits), rows independent; differentiable.
 
-    ``value = BP * prod_n ((E[O_n] + s) / (E[M_n] + s)) ^ w_n``. What is what:
+    ``value = BP * prod_n ((E[O_n] + s) / (E[M_n] + s)) ^ w_n``. The status of each quantity:
 
-    * ``matches`` E[O_n]: **exact** with ``method="exact"``. With ``"bound"`` they are the paper's LB_n, a lower bound
-      where tokens are counted, the reference's n-grams are distinct and none overlaps itself, and neither bound nor
-      exact elsewhere. With ``"clipped_mean"`` they are min(E[count], c), an **upper bound**.
-    * ``totals``, lengths and ``brevity_penalty``: **exact** expectations, constants unless ``eos_id`` or
-      ``word_start`` is given.
-    * ``value``: a **surrogate** of E[BLEU]; with the exact method and a fixed length also an upper bound of it,
-      but not in words, whose number is random.
-    * ``lower``, ``upper``: a **certified** interval for each sentence's true E[BLEU] under the same weights and
-      smoothing, from the exact expectations whatever ``method`` and ``level`` are. ``lower`` is None if a sentence has
-      several references and ``smoothing`` is 0: no certificate is known there.
+    * ``matches`` E[O_n]: **exact** with ``method="exact"``. With ``"bound"`` they are the paper's LB_n. It is a lower
+      bound if tokens are counted, the n-grams of the reference are distinct and none overlaps itself; otherwise it is
+      neither a bound nor exact. With ``"clipped_mean"`` they are min(E[count], c), an **upper bound**.
+    * ``totals``, lengths and ``brevity_penalty``: **exact** expectations. Without ``eos_id`` and ``word_start`` they
+      are constants.
+    * ``value``: a **surrogate** of E[BLEU]. With the exact method, a fixed length and without ``word_start`` it is also
+      an upper bound.
+    * ``lower``, ``upper``: a **certified** interval for the true E[BLEU] of each sentence with the same weights and
+      smoothing. It is computed from the exact expectations for every ``method`` and ``level``. ``lower`` is None if a
+      sentence has several references and ``smoothing`` is 0, because no certificate is known for that case.
 
     Args:
         logits: (B, T, V), any floating type; computed in float32, or float64 for float64 logits. Or an output object:
-            :class:`bleugrad.Projection`, :class:`bleugrad.CTC` or :class:`bleugrad.Graph`, which say what differs.
+            :class:`bleugrad.Projection`, :class:`bleugrad.CTC` or :class:`bleugrad.Graph`, which state the differences.
         references: (B, R) or (B, K, R) ids padded with ``ignore_index``, or nested lists of ids with any number of
             references per sentence. T and R may differ.
         method: "exact", "bound" (the paper's), or "clipped_mean" (min(E[count], c), a baseline of one-pass models).
-        mask: (B, T) bool, True where a position counts; the counted positions close up.
+        mask: (B, T) bool, True where a position counts. Other positions are removed before n-grams are formed.
         eos_id: makes the length random: the hypothesis is the tokens before the first EOS, or all of them if there is
             none. References are cut before their first EOS. The brevity penalty at corpus level is E[BP] of the summed
             lengths, exact for one reference each.
-        word_start: (V,) bool, tokens that open a word. Then words are counted: matches, totals, lengths and brevity
-            penalty are in words, exactly, while references stay token ids. See :func:`bleugrad.word_start_mask`.
+        word_start: (V,) bool, tokens that open a word. If given, matches, totals, lengths and brevity penalty
+            count words, exactly; references remain token ids. See :func:`bleugrad.word_start_mask`.
         max_order: highest n-gram order N, at most 100.
         weights: N non-negative numbers that sum to 1, uniform by default.
         smoothing: s, added to matches and totals of every order as in the paper (sacreBLEU's add-k leaves order 1
             alone).
         level: "corpus" pools the expected statistics over the batch before the score, "sentence" scores each sentence.
         ignore_index: the padding id of the references.
-        interval: whether ``lower`` and ``upper`` are computed; without them the result holds None.
+        interval: compute ``lower`` and ``upper``; with False both are None.
 
-    Without smoothing, an order of positive weight with no possible match makes the value 0 with zero gradient. With
-    smoothing, an order with no n-grams has precision 1. An empty hypothesis of a non-empty reference has value 0.
+    Without smoothing, an order of positive weight without a possible match makes value and gradient 0. With smoothing,
+    an order without n-grams has precision 1. An empty hypothesis with a non-empty reference has value 0.
 
-    After one gather of (B, T, L) match probabilities nothing has a vocabulary dimension: O(B T L) time and memory per
-    order.
+    After the match probabilities (B, T, L) are gathered, no tensor has a vocabulary dimension. Time and memory are
+    O(B T L) per order.
 
     Example:
         >>> import torch, bleugrad

@@ -30,12 +30,12 @@ class BLEUResult:
 
 @dataclass(frozen=True)
 class ExpectedBLEUResult(BLEUResult):
-    """Expected statistics, the BLEU they make, and a certified interval for the true E[BLEU].
+    """Expected statistics, BLEU of them, and a certified interval for the true E[BLEU].
 
     Attributes:
-        lower: (B,) certified lower bound of each sentence's E[BLEU], or None where no certificate is known (a sentence
-            with several references, without smoothing) or none was asked for.
-        upper: (B,) certified upper bound of each sentence's E[BLEU], or None if not asked for.
+        lower: (B,) certified lower bound of each sentence's E[BLEU], or None if no certificate is known (a sentence
+            with several references, without smoothing) or with ``interval=False``.
+        upper: (B,) certified upper bound of each sentence's E[BLEU], or None with ``interval=False``.
     """
 
     lower: Tensor | None

@@ -20,7 +20,7 @@ static void fill_state(Automaton *own, const uint8_t *ends, const int64_t *token
     }
 }
 
-/* Returns 1 where memory is short. */
+/* Returns 1 if an allocation fails. */
 int automaton_open(
     Automaton *own, const Patterns *of, const int64_t *ids, int64_t sentence, int64_t order, int64_t column, int merging
 ) {

@@ -4,7 +4,7 @@
 
 #include "windows.h"
 
-/* Whether an n-gram matches several times, or overlaps itself. */
+/* Whether an n-gram can match several times or overlaps itself. */
 static inline int pattern_is_special(const Patterns *of, int64_t sentence, int64_t order, int64_t column) {
     int64_t clip = of->clips[pattern_index(of, sentence, order, column)];
     int special = clip > 1;
@@ -28,7 +28,7 @@ void automaton_close(Automaton *own);
 void automaton_start(const Automaton *own, REAL *state);
 
 /* The state after a token from that before it, `old`, and the sum of the new matches. `tokens` and `grad_tokens` are a
-   row of all columns; `blank` is NULL where there is none. */
+   row of all columns; `blank` is NULL for outputs without a blank. */
 REAL automaton_emit(const Automaton *own, const REAL *tokens, const REAL *blank, const REAL *old, REAL *now);
 
 /* The adjoint: `of` is the gradient of the state after the token and becomes that of the state before it. */

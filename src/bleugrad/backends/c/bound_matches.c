@@ -65,7 +65,7 @@ INLINED REAL bound_order(Block *block, int64_t order, const REAL *boundary, cons
     return lane_sum(total);
 }
 
-/* Some sentences: adds to out (B, N), or with `grad` to the gradients. Returns 1 where memory is short. */
+/* Some sentences: adds to out (B, N), or with `grad` to the gradients. Returns 1 if an allocation fails. */
 INLINED int run_bound(
     const Patterns *of, const REAL *boundary, REAL *out, const REAL *grad, REAL *grad_units, REAL *grad_boundary,
     int64_t first, int64_t last

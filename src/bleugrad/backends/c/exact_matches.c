@@ -7,8 +7,8 @@
    A part of the work is a chunk of columns of a sentence. */
 #include "windows.h"
 
-#define FEW 16  /* states of a pattern in lanes, at most */
-#define PACK 4  /* patterns with a few states that are worth lanes, at least */
+#define FEW 16  /* largest number of states of a pattern that runs in lanes */
+#define PACK 4  /* smallest number of patterns with few states that run in lanes */
 #define ALONE -1
 
 /* LANES patterns of one order with up to `states` states each. */
@@ -22,7 +22,7 @@ typedef struct {
 /* Fills level and, with `opening`, moved; adds the new matches to sums (T, LANES) unless that is NULL. */
 INLINED void run_rows(const Lanes *own, REAL *sums, int64_t states, int opening, int same) {
     const Block *block = own->block;
-    const Patterns of = *block->patterns; /* copies, which no write to an array changes */
+    const Patterns of = *block->patterns; /* copies: no write to an array changes them */
     const Lag lag = block->lags[own->order - 1];
     const REAL *windows = block_windows(block, own->order), *weights = own->weights;
     int64_t stride = states * LANES, pad = block->pad, sentence = block->sentence;
@@ -69,7 +69,7 @@ INLINED void pull_rows(
     const Lanes *own, const REAL *grad, REAL *sums, int64_t states, int opening, int lives, int same
 ) {
     const Block *block = own->block;
-    const Patterns of = *block->patterns; /* copies, which no write to an array changes */
+    const Patterns of = *block->patterns; /* copies: no write to an array changes them */
     const Lag lag = block->lags[own->order - 1];
     const REAL *windows = block_windows(block, own->order), *weights = own->weights;
     int64_t stride = states * LANES, pad = block->pad, sentence = block->sentence, order = own->order;
@@ -121,7 +121,7 @@ static void pull_lanes(const Lanes *own, const REAL *grad, REAL *sums) {
     else pull_rows(own, grad, sums, 1, 0, 0, 1);
 }
 
-/* What a pass reads and writes; forward where grad is NULL. */
+/* Inputs and outputs of a pass; it is a forward pass if grad is NULL. */
 typedef struct {
     REAL *out;                                      /* (T, B, N) */
     const REAL *grad;                               /* (T, B, N) */
@@ -144,7 +144,7 @@ static const REAL *special_unit(const Special *own, int64_t s, int64_t e) {
     return of->units + (e * of->batch + own->sentence) * of->columns + own->column + own->order - s;
 }
 
-/* Returns 1 where memory is short. */
+/* Returns 1 if an allocation fails. */
 static int special_open(Special *own, const Patterns *of, int64_t sentence, int64_t order, int64_t column) {
     int64_t steps = of->steps, clip = of->clips[pattern_index(of, sentence, order, column)];
     *own = (Special){.patterns = of, .sentence = sentence, .order = order, .column = column};
@@ -153,7 +153,7 @@ static int special_open(Special *own, const Patterns *of, int64_t sentence, int6
     if (!own->back) return 1;
     for (int64_t s = 1; s <= order; s++) own->back[s] = own->back[s - 1] + unit_span(of, sentence, column + order - s);
     own->tokens = own->back[order];
-    if (own->tokens > steps) return 0; /* it does not fit, ever */
+    if (own->tokens > steps) return 0; /* longer than the hypothesis: it never matches */
     int64_t last = (order + 1) * steps, history = (own->tokens + steps) * own->states;
     own->memory = calloc(2 * last + 3 * history + 3 * own->states, sizeof(REAL));
     if (!own->memory) return 1;
@@ -262,12 +262,12 @@ typedef struct {
     Block block;
     Lanes lanes;
     int64_t sentence, first, last;
-    int64_t most, several;  /* states of a pattern in lanes, at most; columns with patterns of several states in lanes */
+    int64_t most, several;  /* largest number of states in lanes; columns with several states in lanes */
     int64_t *states;        /* (1 + N, chunk): most of a column in lanes; of each order, 0 if it does not count, or ALONE */
     REAL *sums;             /* (N or 2, T, LANES) */
 } Chunk;
 
-/* Returns 1 where memory is short. */
+/* Returns 1 if an allocation fails. */
 static int chunk_open(Chunk *own, const Patterns *of) {
     int64_t history = FEW * (longest_lag(of) + of->steps), sums = (of->orders > 2 ? of->orders : 2) * of->steps;
     own->patterns = of;
@@ -321,8 +321,8 @@ static void chunk_load(Chunk *own, int64_t sentence, int64_t first) {
     own->most = 1;
 }
 
-/* Of LANES columns, `count` of them of interest: the patterns of one order that have one state, or those that have
-   `several`. Returns the states they need. */
+/* Selects, in LANES columns of which the first `count` are used, the patterns of one order with one state, or those
+   with `several` states. Returns the number of states they need. */
 static int64_t choose_lanes(Chunk *own, const int64_t *columns, int64_t count, int64_t order, int several) {
     int64_t states[LANES] = {0}, most = 0;
     for (int64_t l = 0; l < count; l++) {
@@ -371,7 +371,7 @@ static void run_blocks(Chunk *own, const Pass *pass) {
     if (count) run_block(own, pass, columns, count, 1);
 }
 
-/* The patterns that run one by one. Returns 1 where memory is short. */
+/* The patterns that run one by one. Returns 1 if an allocation fails. */
 static int run_specials(const Chunk *own, const Pass *pass) {
     const Patterns *of = own->patterns;
     for (int64_t order = 1; order <= of->orders; order++)
@@ -402,7 +402,7 @@ static void give_sums(const Chunk *own, const Pass *pass) {
     }
 }
 
-/* One chunk of columns, after chunk_load. Returns 1 where memory is short. */
+/* One chunk of columns, after chunk_load. Returns 1 if an allocation fails. */
 static int run_chunk(Chunk *own, const Pass *pass) {
     const Patterns *of = own->patterns;
     memset(own->sums, 0, (pass->grad ? 2 : of->orders) * of->steps * LANES * sizeof(REAL));
@@ -413,7 +413,7 @@ static int run_chunk(Chunk *own, const Pass *pass) {
     return run_specials(own, pass);
 }
 
-/* Chunks first..last - 1 of those that this call takes. What all sentences share is (chunks, T, B, ...). */
+/* Chunks first..last - 1 of this call. Outputs that sentences share have shape (chunks, T, B, ...). */
 static int run_parts(const Patterns *of, const Pass *pass, int64_t first, int64_t last) {
     int64_t chunks = (of->columns + of->chunk - 1) / of->chunk, taken = (chunks - of->begin + of->apart - 1) / of->apart;
     Chunk own;
@@ -431,7 +431,7 @@ static int run_parts(const Patterns *of, const Pass *pass, int64_t first, int64_
     return failed;
 }
 
-/* Adds the new matches of some parts at each position to out, (chunks, T, B, N). Returns 1 where memory is short. */
+/* Adds the new matches of some parts at each position to out, (chunks, T, B, N). Returns 1 if an allocation fails. */
 int matches(void *const *with, int64_t first, int64_t last) {
     return run_parts(with[0], &(Pass){.out = with[1]}, first, last);
 }

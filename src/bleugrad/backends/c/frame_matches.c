@@ -138,8 +138,8 @@ static void lanes_pull(
     }
 }
 
-/* An n-gram alone: the sum of its matches, and with `given`, the gradient of that, what it adds to the gradients. 1 where memory is
-   short. */
+/* One n-gram: the sum of its matches or, if the gradient `given` of that sum is not NULL, its part of the gradients.
+   Returns 1 if an allocation fails. */
 static int special_run(Sentence *own, int64_t order, int64_t column, REAL *out, const REAL *given, REAL *grad_blank) {
     const Patterns *of = own->patterns;
     Automaton one;

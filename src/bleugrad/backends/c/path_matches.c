@@ -28,7 +28,7 @@ static void walk_close(Walk *own) {
     free(own->memory);
 }
 
-/* Returns 1 where memory is short. */
+/* Returns 1 if an allocation fails. */
 static int walk_open(Walk *own, const Paths *paths, const int64_t *ids, int64_t sentence) {
     const Patterns *of = &paths->patterns;
     int64_t padded = (of->columns + LANES - 1) / LANES * LANES, row = padded + of->orders, all = of->orders * of->columns;

@@ -62,7 +62,7 @@ INLINED void row_exponentials(
     for (int l = 0; l < WIDE; l++) *total += all[l], *picked += some[l];
 }
 
-/* exp(x - its row's maximum), one over its sum, and the softmax's sum over the chosen columns, if some are. */
+/* exp(x - maximum of the row), the inverse of its sum, and the sum of the softmax over the chosen columns, if any. */
 int exponentials(void *const *with, int64_t first, int64_t last) {
     const int64_t size = ((const Rows *)with[0])->size;
     const float *x = with[1], *chosen = with[2];
@@ -78,7 +78,7 @@ int exponentials(void *const *with, int64_t first, int64_t last) {
     return 0;
 }
 
-/* x[r, v] *= inverse[r] * (scale[r] + more[r] where v is chosen); chosen and more may be missing. */
+/* x[r, v] *= inverse[r] * (scale[r] + more[r] where v is chosen); chosen and more may be NULL. */
 int scale_rows(void *const *with, int64_t first, int64_t last) {
     const int64_t size = ((const Rows *)with[0])->size;
     const float *inverse = with[2], *scale = with[3], *more = with[5];
@@ -98,8 +98,8 @@ typedef struct {
     int64_t batch, steps, size, blank; /* of x, (batch, steps, size) */
 } Frames;
 
-/* As `exponentials`, sentence by sentence; and the probability that a counted frame repeats the symbol, not blank, of
-   the counted frame before it, 0 for the first. `counted` may be missing. */
+/* Like `exponentials`, sentence by sentence. Also computes the probability that a counted frame repeats the symbol (not
+   blank) of the counted frame before it; it is 0 for the first. `counted` may be NULL. */
 int frame_exponentials(void *const *with, int64_t first, int64_t last) {
     const Frames *of = with[0];
     const float *x = with[1];

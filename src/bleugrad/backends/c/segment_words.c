@@ -1,4 +1,4 @@
-/* Words of token references: where they begin, their tokens, and a number for each, equal iff the words are. */
+/* Words of token references: where they begin, how many tokens they have, and a number that equal words share. */
 #include "common.h"
 
 typedef struct {
@@ -24,7 +24,7 @@ int64_t count_words(const Segments *of) {
     return most;
 }
 
-/* A place in a table of the first word of each kind, with the tokens of each: of an equal word, or a free one. */
+/* The slot of a hash table of distinct words: that of an equal word, or a free one. */
 static int64_t *find_word(int64_t *table, int64_t size, const int64_t *ids, const int64_t *span_at, int64_t first) {
     int64_t span = span_at[first];
     uint64_t hash = (uint64_t)span;
@@ -61,14 +61,14 @@ static void segment_reference(const Segments *of, int64_t row, int64_t *table, i
     }
 }
 
-/* After count_words. Entries after the last word are start 0, span 1, number 0. Returns 1 where memory is short. */
+/* After count_words. Entries after the last word are start 0, span 1, number 0. Returns 1 if an allocation fails. */
 int segment_words(const Segments *of) {
     int64_t columns = of->references * of->width, size = 4;
     while (size < 2 * columns) size *= 2;
     int64_t *table = malloc((size + columns) * sizeof(int64_t));
     if (!table) return 1;
     for (int64_t row = 0; row < of->batch * of->references; row++) {
-        if (row % of->references == 0) memset(table, 0xff, size * sizeof(int64_t)); /* -1, free */
+        if (row % of->references == 0) memset(table, 0xff, size * sizeof(int64_t)); /* -1: free */
         segment_reference(of, row, table, size, table + size);
     }
     free(table);

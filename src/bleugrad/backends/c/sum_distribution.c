@@ -1,10 +1,10 @@
-/* Distributions of sums: neighbours convolved in pairs, level by level. For sizes where a transform does not pay. */
+/* Distributions of sums: convolves adjacent pairs, level by level, where that is faster than a transform. */
 #include "common.h"
 
 typedef struct {
     int64_t problems, numbers, size, levels;
     const REAL *mass;   /* (P, B, S) */
-    REAL *sums;         /* the levels above it end to end, (P, (B + 1) / 2, 2 S - 1) and so on */
+    REAL *sums;         /* the levels above it, concatenated, (P, (B + 1) / 2, 2 S - 1) and so on */
 } Sums;
 
 #define TINY (REAL)1e-30
@@ -14,7 +14,7 @@ static __attribute__((noinline)) void add_scaled(REAL *restrict to, const REAL *
     for (int64_t i = 0; i < size; i++) to[i] += factor * x[i];
 }
 
-/* One level to the next; an odd number is taken over as it is. */
+/* From one level to the next; the last one of an odd number is copied. */
 static void pair_sums(const REAL *below, REAL *above, int64_t problems, int64_t numbers, int64_t size) {
     int64_t wide = 2 * size - 1;
     for (int64_t p = 0; p < problems; p++, below += numbers * size)

@@ -1,12 +1,12 @@
-/* Work shared out among threads. */
+/* Divides work among threads. */
 #include "common.h"
 
-/* More parts than threads, for threads that start late. */
+/* More parts than threads, because some threads start late. */
 #define PARTS_OF_A_THREAD 4
 
-/* Calls a function for ranges that make up 0..count; 1 if memory was short in any. With OpenMP the threads are those of
-   torch where it uses the same runtime library: threads of our own would share the cores with torch's, which go on
-   spinning for some milliseconds when their work is done. Without OpenMP there is one thread. */
+/* Calls a function for ranges that cover 0..count; returns 1 if an allocation failed in any of them. With OpenMP these
+   are torch's own threads if it uses the same runtime library: other threads would compete with torch's, which spin for
+   some milliseconds after their work is done. Without OpenMP there is one thread. */
 int in_parts(Part *part, void *const *with, int64_t count, int64_t threads) {
     int64_t parts = threads * PARTS_OF_A_THREAD < count ? threads * PARTS_OF_A_THREAD : count;
     int failed = 0;

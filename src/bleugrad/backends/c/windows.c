@@ -6,7 +6,7 @@ static REAL *take(REAL **rest, int64_t rows, int64_t width) {
     return taken;
 }
 
-/* A limit for the tokens of a pattern, which count as T + 1 at most where units are words. */
+/* A limit for the tokens of a pattern, which are clamped to T + 1 if units are words. */
 int64_t longest_lag(const Patterns *of) {
     int64_t longest = 1;
     for (int64_t i = 0; of->spans && i < of->batch * of->columns; i++)
@@ -14,7 +14,7 @@ int64_t longest_lag(const Patterns *of) {
     return longest == 1 || longest * of->orders <= of->steps ? longest * of->orders : of->steps + of->orders;
 }
 
-/* Returns 1 where memory is short. */
+/* Returns 1 if an allocation fails. */
 int block_open(Block *block, const Patterns *of, int64_t columns, int64_t rows) {
     int64_t steps = of->steps, orders = of->orders, most = longest_lag(of);
     int64_t there = columns < of->columns ? columns : of->columns, width = (there + LANES + orders - 2) / LANES * LANES;

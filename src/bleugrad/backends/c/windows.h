@@ -13,7 +13,7 @@ typedef struct {
     const REAL *units;              /* (T, B, L) */
     const int64_t *clips;           /* (B, N, L) */
     const uint8_t *overlaps;        /* (N - 1, B, N, L) */
-    const int64_t *spans;           /* (B, L), or NULL where each is 1 */
+    const int64_t *spans;           /* (B, L), or NULL if all are 1 */
     const REAL *alive, *opening;    /* (T, B), or NULL */
 } Patterns;
 
@@ -42,7 +42,7 @@ typedef struct {
     REAL *picked;                   /* (N, T, LANES): the units of lanes that are not adjacent */
     REAL *windows;                  /* (N, most + T, LANES), padded before */
     REAL *grad_windows;             /* (T, LANES), padded before */
-    REAL *room;                     /* (rows, LANES), for whatever is made of the windows */
+    REAL *room;                     /* (rows, LANES), scratch space of the function that uses the windows */
     Lag *unit_lags, *lags;          /* (N,): tokens of the last unit of each n-gram, and of all its units */
 } Block;
 
@@ -59,7 +59,7 @@ static inline REAL *block_windows(const Block *block, int64_t order) {
     return block->windows + ((order - 1) * (block->most + block->patterns->steps) + block->most) * LANES;
 }
 
-/* Tokens of unit `column` of a sentence; at most T + 1, which is as good as any longer one. */
+/* Tokens of unit `column` of a sentence; clamped to T + 1, since no longer word fits. */
 static inline int64_t unit_span(const Patterns *of, int64_t sentence, int64_t column) {
     int64_t span = of->spans && column < of->columns ? of->spans[sentence * of->columns + column] : 1;
     return span <= of->steps ? span : of->steps + 1;

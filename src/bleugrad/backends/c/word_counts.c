@@ -5,7 +5,7 @@ typedef struct {
     int64_t steps, batch;
     const REAL *opening;        /* (T, B) */
     const int64_t *limits;      /* (B,) */
-    const REAL *alive, *stop;   /* (T, B) and (B, T + 1), or NULL where every hypothesis ends at its limit */
+    const REAL *alive, *stop;   /* (T, B) and (B, T + 1), or NULL if every hypothesis ends at its limit */
 } Counts;
 
 /* Probabilities that token t does not end the sequence, and that it opens a word, as the first token always does. */
@@ -36,7 +36,7 @@ static void add_end(double *restrict sum, const double *restrict reached, double
     for (int64_t w = 0; share != 0 && w <= length; w++) sum[w] += share * reached[w];
 }
 
-/* probs (B, T + 1). Returns 1 where memory is short. */
+/* probs (B, T + 1). Returns 1 if an allocation fails. */
 int word_counts(void *const *with, int64_t first, int64_t last) {
     const Counts *of = with[0];
     REAL *probs = with[1];
@@ -70,16 +70,16 @@ static double dot(const double *restrict x, const double *restrict y, int64_t si
     return sum;
 }
 
-/* What a hypothesis was before each token of a stretch, from a kept row on: (height, T + 1). */
+/* Distributions before each token of a block, computed from a saved row: (height, T + 1). */
 static void fill_stretch(const Counts *of, double *rows, int64_t sentence, int64_t begin, int64_t end) {
     for (int64_t t = begin; t + 1 < end; t++, rows += of->steps + 1)
         add_token(rows + of->steps + 1, rows, token_at(of, sentence, t), t);
 }
 
-/* grad_opening (T, B) from grad (B, T + 1), with grad_alive (T, B) and grad_stop (B, T + 1) where lengths are random.
-   Returns 1 where memory is short.
+/* grad_opening (T, B) from grad (B, T + 1), with grad_alive (T, B) and grad_stop (B, T + 1) if lengths are random.
+   Returns 1 if an allocation fails.
 
-   About sqrt(T) of the distributions are kept; those between are formed again. */
+   About sqrt(T) of the distributions are saved; those between are computed again. */
 int word_counts_backward(void *const *with, int64_t first, int64_t last) {
     const Counts *of = with[0];
     const REAL *grad = with[1];

@@ -9,7 +9,7 @@ typedef struct {
     const uint8_t *continued;            /* (B, W) */
 } Words;
 
-/* Whether the word can end at e at all. */
+/* Whether the last token of the word can be at position e. */
 static inline int word_fits(const Words *of, int64_t word, int64_t e) {
     return of->continued[word] ? e == of->spans[word] - 1 : e >= of->spans[word] - 1;
 }
@@ -33,7 +33,8 @@ int word_products(void *const *with, int64_t first, int64_t last) {
     return 0;
 }
 
-/* Adds to grad_probs, laid out as probs, what grad (T, B, W) gives it. Returns 1 where memory is short. */
+/* Adds the gradient of probs, from grad (T, B, W), to grad_probs, which is laid out like probs. Returns 1 if an
+   allocation fails. */
 int word_products_backward(void *const *with, int64_t first, int64_t last) {
     const Words *of = with[0];
     const REAL *grad = with[1];

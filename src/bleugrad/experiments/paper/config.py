@@ -82,7 +82,7 @@ class ReproduceConfig(TrainingStage):
             if branch.rates and len(branch.rates) != len(self.tuning.factors):
                 raise UsageError(
                     f"branches.{branch.label} has {len(branch.rates)} learning rates and tuning.factors "
-                    f"{len(self.tuning.factors)}; expected as many, so that every branch has as many tries"
+                    f"{len(self.tuning.factors)}; expected as many, so that branches are compared fairly"
                 )
 
     def read_branches(self) -> dict[str, Branch]:
