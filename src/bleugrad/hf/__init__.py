@@ -16,10 +16,9 @@
 Names are resolved on first use, and a library that is missing is named with the command that installs it.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from bleugrad.extras import require_extra
+from bleugrad.extras import resolver
 
 if TYPE_CHECKING:
     from bleugrad.hf.callbacks import BLEUMonitor as BLEUMonitor
@@ -51,15 +50,7 @@ _HOMES = {
 __all__ = sorted(_HOMES)
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'bleugrad.hf' has no attribute {name!r}")
-    home, extra, needed = _HOMES[name]
-    for module in needed:
-        require_extra(extra, module, f"bleugrad.hf.{name}")
-    value = getattr(import_module(home), name)
-    globals()[name] = value
-    return value
+__getattr__ = resolver("bleugrad.hf", _HOMES)
 
 
 def __dir__() -> list[str]:

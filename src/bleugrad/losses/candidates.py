@@ -1,7 +1,7 @@
 """Minimum risk over a decoder's candidates whose risks are exact expectations: the loss for what a beam sees."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING, Any, Optional, TypedDict
 
 import torch
 from torch import Tensor
@@ -15,6 +15,23 @@ from bleugrad.scores.expectation import Expectation, expected_score
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
+    from typing_extensions import Unpack
+
+
+class CandidateOptions(TypedDict, total=False):
+    """The options of :class:`CandidateBLEULoss` that :class:`bleugrad.ExpectedBLEULoss` has, too."""
+
+    method: str
+    max_order: int
+    weights: Sequence[float] | None
+    smoothing: float
+    eos_id: int | None
+    sharpness: float
+    end_positions: int | str
+    ignore_index: int
+    word_start: Tensor | None
+    reduction: str
+    process_group: Optional["ProcessGroup"]
 
 
 class CandidateBLEULoss(LossBase):
@@ -37,8 +54,7 @@ class CandidateBLEULoss(LossBase):
     Args:
         alpha: sharpness of q. 0 gives all candidates the same weight, and no gradient through q.
         length_penalty: 0 for log-probabilities, 1 for their mean per token, as in the search that ranks the candidates.
-        method, max_order, weights, smoothing, eos_id, sharpness, end_positions, ignore_index, word_start, reduction,
-            process_group: as for :class:`bleugrad.ExpectedBLEULoss`, at sentence level.
+        options: those of :class:`CandidateOptions`, by name; :class:`bleugrad.ExpectedBLEULoss` describes them.
 
     Add the cross-entropy of the reference yourself: it needs a pass of the decoder that is fed the reference.
 
@@ -54,29 +70,13 @@ class CandidateBLEULoss(LossBase):
     """
 
     def __init__(
-        self,
-        *,
-        alpha: float = 1.0,
-        length_penalty: float = 1.0,
-        method: str = "exact",
-        max_order: int = 4,
-        weights: Sequence[float] | None = None,
-        smoothing: float = 1.0,
-        eos_id: int | None = None,
-        sharpness: float = 1.0,
-        end_positions: int | str = 0,
-        ignore_index: int = -100,
-        word_start: Tensor | None = None,
-        reduction: str = "mean",
-        process_group: Optional["ProcessGroup"] = None,
+        self, *, alpha: float = 1.0, length_penalty: float = 1.0, **options: "Unpack[CandidateOptions]"
     ) -> None:
-        score = BLEU(max_order, weights, smoothing)
-        super().__init__(
-            Expectation(score, method, "sentence", eos_id, ignore_index, sharpness, end_positions),
-            word_start=word_start,
-            reduction=reduction,
-            process_group=process_group,
-        )
+        rest: dict[str, Any] = dict(options)
+        score = BLEU(**{name: rest.pop(name) for name in ("max_order", "weights", "smoothing") if name in rest})
+        chosen = ("method", "eos_id", "ignore_index", "sharpness", "end_positions")
+        expected = {name: rest.pop(name) for name in chosen if name in rest}
+        super().__init__(Expectation(score, level="sentence", **expected), **rest)
         self.alpha = check_nonnegative("alpha", alpha)
         self.length_penalty = check_nonnegative("length_penalty", length_penalty)
 

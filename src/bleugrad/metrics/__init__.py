@@ -9,10 +9,9 @@
 Names are resolved on first use, and a library that is missing is named with the command that installs it.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from bleugrad.extras import require_extra
+from bleugrad.extras import resolver
 
 if TYPE_CHECKING:
     from bleugrad.metrics.expected import ExpectedBLEU as ExpectedBLEU
@@ -20,22 +19,15 @@ if TYPE_CHECKING:
     from bleugrad.metrics.tokens import TokenBLEU as TokenBLEU
 
 _HOMES = {
-    "BLEUCallback": ("bleugrad.metrics.lightning", "lightning", "lightning"),
-    "ExpectedBLEU": ("bleugrad.metrics.expected", "metrics", "torchmetrics"),
-    "TokenBLEU": ("bleugrad.metrics.tokens", "metrics", "torchmetrics"),
+    "BLEUCallback": ("bleugrad.metrics.lightning", "lightning", ["lightning"]),
+    "ExpectedBLEU": ("bleugrad.metrics.expected", "metrics", ["torchmetrics"]),
+    "TokenBLEU": ("bleugrad.metrics.tokens", "metrics", ["torchmetrics"]),
 }
 
 __all__ = sorted(_HOMES)
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'bleugrad.metrics' has no attribute {name!r}")
-    home, extra, needed = _HOMES[name]
-    require_extra(extra, needed, f"bleugrad.metrics.{name}")
-    value = getattr(import_module(home), name)
-    globals()[name] = value
-    return value
+__getattr__ = resolver("bleugrad.metrics", _HOMES)
 
 
 def __dir__() -> list[str]:
