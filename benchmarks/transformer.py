@@ -172,8 +172,9 @@ def summary(record: dict) -> str:
     described = ", ".join(f"{key} {value}" for key, value in record["machine"].items())
     return "\n".join(lines) + (
         f"\n\n{record['corpus']}, preset transformer-multi30k, one thread, processor time: {record['batches']} "
-        f"training batches of 64 sentences, and {record['sentences']} test sentences in batches of 128. At a fixed length "
-        "both models take the same steps with the same rows, and matrix products of the same sizes are most of the time. "
+        f"training batches of 64 sentences, and {record['sentences']} test sentences in batches of 128. At a fixed "
+        "length both models take the same steps with the same rows, and matrix products of the same sizes are most of "
+        "the time. "
         "With the lengths of the references, finished sentences leave the batch of bleugrad. Models have "
         f"{record['parameters']:,} parameters. Best of {record['rounds']} rounds per batch; candidates take turns in "
         f"one process, while other programs used the machine. Measured on {described}.\n"
