@@ -12,7 +12,8 @@ from bleugrad.data.batches import Batch, BatchPlan
 from bleugrad.data.encoding import build_vocabularies, encode_split
 from bleugrad.data.preparation import prepare
 from bleugrad.errors import FailureError
-from bleugrad.models.attention_lstm import AttentionLSTM
+from bleugrad.models.kinds import build_model
+from bleugrad.models.protocol import Decoding
 from bleugrad.training.config import ObjectiveConfig, TrainConfig
 from bleugrad.training.objectives import build_objective
 from bleugrad.training.presets import preset
@@ -25,7 +26,7 @@ class Setting:
     config: TrainConfig
     train: BatchPlan
     test: BatchPlan
-    model: AttentionLSTM
+    model: Decoding
     note: str
 
 
@@ -33,20 +34,20 @@ def add_data_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", default="", help="folder with multi30k (default: $BLEUGRAD_DATA or the cache)")
 
 
-def load(directory: str) -> Setting:
+def load(directory: str, name: str = "multi30k") -> Setting:
     given = {"data": {"directory": directory}}
-    config, note = layered(TrainConfig, preset("multi30k"), None, given), "Multi30k"
+    config, note = layered(TrainConfig, preset(name), None, given), "Multi30k"
     try:
         corpus = prepare(config.data)
     except FailureError as error:
         small = {"data": {"corpus": "builtin", "builtin_test": 1000}}
-        config = layered(TrainConfig, preset("multi30k"), None, small)
+        config = layered(TrainConfig, preset(name), None, small)
         corpus, note = prepare(config.data), "the built-in corpus instead of Multi30k; its vocabulary is much smaller"
         print(f"{error}\nmeasuring on {note}")
     source, target = build_vocabularies(corpus, config.data)
     plans = [BatchPlan(encode_split(split, source, target), size=64) for split in (corpus.train, corpus.test)]
     torch.manual_seed(0)
-    return Setting(config, plans[0], plans[1], AttentionLSTM(config.model, len(source), len(target)), note)
+    return Setting(config, plans[0], plans[1], build_model(config.model, len(source), len(target)), note)
 
 
 def step(setting: Setting, objective: ObjectiveConfig, optimizer: torch.optim.Optimizer) -> Callable[[Batch], float]:

@@ -77,12 +77,16 @@ def rounded(seconds: dict[str, float]) -> dict[str, float]:
     return {name: round(value, 2) for name, value in seconds.items()}
 
 
-def marian(setting: Setting) -> torch.nn.Module:
-    """A transformer of similar size: the same width, three encoder and decoder layers, shared embeddings."""
+def marian(setting: Setting, layers: int = 3, inner: float = 4.0) -> torch.nn.Module:
+    """A transformer of similar size: the same width, ``layers`` encoder and decoder layers, shared embeddings."""
     from transformers import MarianConfig, MarianMTModel
 
     width = setting.config.model.hidden
-    sizes = {f"{side}_{what}": value for side in ("encoder", "decoder") for what, value in _layers(width).items()}
+    sizes = {
+        f"{side}_{what}": value
+        for side in ("encoder", "decoder")
+        for what, value in _layers(width, layers, inner).items()
+    }
     config = MarianConfig(
         vocab_size=max(setting.model.source_size, setting.model.target_size),
         d_model=width,
@@ -97,8 +101,8 @@ def marian(setting: Setting) -> torch.nn.Module:
     return MarianMTModel(config).eval()
 
 
-def _layers(width: int) -> dict[str, int]:
-    return {"layers": 3, "attention_heads": 4, "ffn_dim": 4 * width}
+def _layers(width: int, layers: int, inner: float) -> dict[str, int]:
+    return {"layers": layers, "attention_heads": 4, "ffn_dim": round(inner * width)}
 
 
 def fixed_length(batch: Batch) -> int:

@@ -2,7 +2,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from bleugrad import special_ids
 from bleugrad.errors import UsageError
 from bleugrad.models.config import ModelConfig
 from bleugrad.models.kinds import build_model
@@ -78,37 +77,6 @@ def test_one_matrix_for_everything(seed):
         ModelConfig("transformer", hidden=8, heads=3)
 
 
-@pytest.mark.parametrize("layers", LAYERS)
-def test_padding_equals_truncation_and_batch_mates_do_not_matter(build, source, inputs, layers):
-    model = build(layers)
-    together = model(*source, inputs)
-    for row, ids in enumerate(rows_of(source)):
-        alone = model(torch.tensor([ids]), torch.tensor([len(ids)]), inputs[row : row + 1, :4])
-        torch.testing.assert_close(together[row : row + 1, :4], alone, **EXACT)
-    garbage = torch.where(torch.arange(5) < source[1][:, None], source[0], 6)
-    torch.testing.assert_close(model(garbage, source[1], inputs), together, rtol=0, atol=0)
-
-
-def test_padding_has_no_gradient(build, source, inputs):
-    model = build()
-    model(*source, inputs).sum().backward()
-    assert model.source_embedding.weight.grad[special_ids.PAD].abs().max() == 0
-    assert model.source_embedding.weight.grad[8].abs().max() > 0
-
-
-@pytest.mark.parametrize("layers", LAYERS)
-def test_cached_steps_equal_all_positions_at_once(build, source, inputs, layers):
-    model = build(layers)
-    memory = model.encode(*source)
-    state, hidden = memory.state, []
-    for t, tokens in enumerate(inputs.t()):
-        new, state = model.step(memory, state, tokens)
-        hidden.append(new)
-        torch.testing.assert_close(new, model.decode(memory, inputs[:, : t + 1])[:, -1], **EXACT)
-    assert state.positions == 6
-    torch.testing.assert_close(torch.stack(hidden, 1), model.decode(memory, inputs), **EXACT)
-
-
 def test_rows_go_on_from_their_origins(build, source):
     model = build((1, 2))
     memory = model.encode(*source)
@@ -118,27 +86,6 @@ def test_rows_go_on_from_their_origins(build, source):
     whole = torch.stack([torch.tensor([4, 5, 6])[origins], tokens], 1)
     torch.testing.assert_close(found, model.decode(memory, whole)[:, 1], **EXACT)
     assert after.positions == 2
-
-
-def test_several_rows_a_sentence_read_its_memory(build, source):
-    model = build()
-    memory = model.encode(*source)
-    inputs = torch.randint(4, 11, (6, 4))
-    expected = model.decode(memory.select(torch.tensor([0, 0, 1, 1, 2, 2])), inputs)
-    torch.testing.assert_close(model.decode(memory, inputs), expected, **EXACT)
-    swapped, rows = memory.select(torch.tensor([2, 0, 1])), torch.tensor([4, 5, 0, 1, 2, 3])
-    torch.testing.assert_close(model.decode(swapped, inputs[rows]), expected[rows], **EXACT)
-    with pytest.raises(ValueError, match="4 rows for 3 sentences"):
-        model.decode(memory, inputs[:4])
-
-
-def test_no_sentences_give_no_rows_and_zero_gradients(build):
-    model = build((2, 2))
-    nothing = torch.empty(0, 1, dtype=torch.long)
-    logits = model(nothing, nothing[:, 0], nothing)
-    assert logits.shape == (0, 1, 11)
-    logits.sum().backward()
-    assert all(parameter.grad is None or parameter.grad.abs().max() == 0 for parameter in model.parameters())
 
 
 def test_bf16_autocast_is_close(build, source, inputs):

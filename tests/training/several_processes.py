@@ -20,6 +20,7 @@ RUNS = {
     "exact": {"objective__name": "exact", "objective__cross_entropy_weight": 0.1},
     "bound": {"objective__name": "bound", "objective__level": "sentence"},
     "accumulation": {"optimizer__accumulation": 2},
+    "transformer": {"model__kind": "transformer", "model__heads": 2, "model__tied": "output", "optimizer__average": 2},
 }
 
 

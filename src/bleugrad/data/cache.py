@@ -11,7 +11,6 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -31,6 +30,7 @@ from bleugrad.data.text import iterate_pairs
 from bleugrad.data.vocabulary import Vocabulary, read_vocabulary
 from bleugrad.errors import FailureError
 from bleugrad.runs.files import sync_directory, write_json
+from bleugrad.runs.lock import waiting_for
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -70,7 +70,7 @@ def cached_train(config: DataConfig, given: Sides | None = None) -> CachedText:
     key = text if given is None else _digest([text, *(one.to_json() for one in given)])
     try:
         root.mkdir(parents=True, exist_ok=True)
-        with _locked(root):
+        with waiting_for(root):  # one process makes an entry, and the others then find it
             found = _open(root / text, text, text)
             if given is not None and (found is None or found.vocabularies != given):
                 found = _open(root / key, key, text)
@@ -206,20 +206,3 @@ def _checksum(path: Path) -> str:
         while chunk := file.read(1 << 20):
             digest.update(chunk)
     return digest.hexdigest()
-
-
-@contextmanager
-def _locked(root: Path) -> Iterator[None]:
-    """One process at a time looks at the entries and makes them; others wait, and then find the entry."""
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
-    handle = os.open(root, os.O_RDONLY)
-    try:
-        with suppress(OSError):  # some network file systems have no locks
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)

@@ -11,20 +11,30 @@ from bleugrad.models.transformer import Attention
 
 @dataclass(frozen=True)
 class KeyValueState:
-    """Keys and values of the positions so far, (t, B, 2H) of each layer; all rows have t positions."""
+    """Keys and values of the positions so far, (t, B, 2H) of each layer; all rows have t ``positions``.
+
+    With room there are t + 1 places, the last of which the next step fills.
+    """
 
     layers: tuple[Tensor, ...]
-
-    @property
-    def positions(self) -> int:
-        """The number of positions so far."""
-        return self.layers[0].shape[0]
+    positions: int = 0
 
     def select(self, rows: Tensor) -> "KeyValueState":
         """The state with row ``rows[i]`` at i."""
         if not self.positions:
             return KeyValueState(tuple(layer.new_empty(0, len(rows), layer.shape[2]) for layer in self.layers))
-        return KeyValueState(tuple(layer.index_select(1, rows) for layer in self.layers))
+        return KeyValueState(tuple(layer.index_select(1, rows) for layer in self.layers), self.positions)
+
+    def select_with_room(self, rows: Tensor) -> "KeyValueState":
+        """:meth:`select` for a step without gradient, which then needs no second copy of the cache."""
+        if not self.positions or torch.is_grad_enabled():
+            return self.select(rows)
+        layers = []
+        for layer in self.layers:
+            places = layer.new_empty(self.positions + 1, len(rows), layer.shape[2])
+            torch.index_select(layer, 1, rows, out=places[:-1])
+            layers.append(places)
+        return KeyValueState(tuple(layers), self.positions)
 
 
 @dataclass(frozen=True)
@@ -114,19 +124,19 @@ class DecoderLayer(nn.Module):
         self,
         states: Tensor,
         past: Tensor,
+        first: int,
         memory: tuple[Tensor, Tensor],
         mask: Tensor | None,
         noise: LayerNoise,
         place: int,
     ) -> tuple[Tensor, Tensor]:
-        """States (B, T, H) after this layer, and the keys and values (t + T, B, 2H) of all positions.
+        """States (B, T, H) after this layer, and the keys and values (t + T, B, 2H) of all positions; ``first`` is t.
 
-        ``past`` (t, B, 2H) are those of the positions before; T is 1 if there are any. ``place`` is the first of this
-        layer in the noise.
+        ``past`` (t, B, 2H) are those of the positions before, with or without room; T is 1 if there are any. ``place``
+        is the first of this layer in the noise.
         """
         normal = self.own_norm(states)
-        known = self.own.key_value(normal).transpose(0, 1)
-        known = torch.cat([past, known]) if len(past) else known
+        known = _appended(past, first, self.own.key_value(normal).transpose(0, 1))
         key, value = (self.own.in_heads(one.transpose(0, 1)) for one in known.chunk(2, -1))
         read = self.own.attend(normal, key, value, None, causal=states.shape[1] > 1)
         states = states + noise.drop(place, read)
@@ -136,3 +146,13 @@ class DecoderLayer(nn.Module):
         states = states + noise.drop(place + 1, read)
         inner = F.relu(self.inner(self.inner_norm(states)))
         return states + noise.drop(place + 2, self.outer(inner)), known
+
+
+def _appended(past: Tensor, first: int, new: Tensor) -> Tensor:
+    """The ``first`` places of the cache and the new ones, in the room of the cache if it has some."""
+    if first == 0:
+        return new
+    if len(past) == first:
+        return torch.cat([past, new])
+    past[first:] = new
+    return past

@@ -84,7 +84,7 @@ class TranslationTransformer(AutoregressiveModel[KeyValueMemory, KeyValueState, 
         origins: Tensor | None = None,
     ) -> tuple[Tensor, KeyValueState]:
         """One step, which adds a position to the cache."""
-        state = state if origins is None else state.select(origins)
+        state = state if origins is None else state.select_with_room(origins)
         return self.step_embedded(memory, state, self.target_embedding(tokens), noise)
 
     def step_embedded(
@@ -111,9 +111,9 @@ class TranslationTransformer(AutoregressiveModel[KeyValueMemory, KeyValueState, 
         for number, layer in enumerate(self._layers()):
             pair = memory.keys[number], memory.values[number]
             place = 1 + DecoderLayer.PARTS * number
-            states, cache = layer(states, state.layers[number], pair, memory.mask, noise, place)
+            states, cache = layer(states, state.layers[number], state.positions, pair, memory.mask, noise, place)
             known.append(cache)
-        return self.decoder_norm(states), KeyValueState(tuple(known))
+        return self.decoder_norm(states), KeyValueState(tuple(known), state.positions + embedded.shape[1])
 
     def _layers(self) -> list[DecoderLayer]:
         return [layer for layer in self.decoder if isinstance(layer, DecoderLayer)]

@@ -43,6 +43,26 @@ def locked(directory: Path) -> Iterator[None]:
                     folder.rmdir()
 
 
+@contextmanager
+def waiting_for(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder that several processes fill; the others wait. No file is left behind.
+
+    Systems and file systems without file locks have none.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # some network file systems have no locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
 def _take(path: Path) -> int:
     """A locked handle of the lock file; retry if the last holder removed the file meanwhile."""
     while True:

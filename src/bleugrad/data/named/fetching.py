@@ -19,6 +19,7 @@ from bleugrad.data.named.moses import require_tokeniser
 from bleugrad.data.text import read_lines
 from bleugrad.errors import FailureError, UsageError
 from bleugrad.runs.files import sync_directory, write_text
+from bleugrad.runs.lock import waiting_for
 
 DOWNLOADS = "downloads"
 
@@ -157,15 +158,5 @@ def _locked(root: Path, name: str) -> Iterator[None]:
             f"{name} is not in {root} and cannot be written there: {error.strerror}; set {VARIABLE} to a folder "
             "with write permission"
         ) from None
-    if sys.platform == "win32":
+    with waiting_for(root):
         yield
-        return
-    import fcntl
-
-    handle = os.open(root, os.O_RDONLY)  # lock the folder itself: no file is left behind
-    try:
-        with suppress(OSError):  # some network file systems have no locks
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)

@@ -81,7 +81,13 @@ PRESETS: Mapping[str, Settings] = MappingProxyType(
         "transformer-builtin": _transformer(
             transformer({**BUILTIN, "batch_size": 32}, layers=2, hidden=64, dropout=0.1, warmup=400),
             seeds=6,
-            tuning={"epochs": 2, "learning_rate": 3e-4, "factors": (1.0, 3.0), "batch_size": 64},
+            tuning={
+                "epochs": 2,
+                "learning_rate": 3e-4,
+                "reinforce_learning_rate": 1e-4,
+                "factors": (1.0, 3.0),
+                "batch_size": 64,
+            },
         ),
         "transformer-tiny": _transformer(TRAINING["transformer-tiny"], seeds=3),
         "transformer-multi30k": _transformer(TRAINING["transformer-multi30k"], seeds=3),

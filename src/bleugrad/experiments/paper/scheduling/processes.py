@@ -8,20 +8,46 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 SHUTDOWN_SECONDS = 20.0
 """Time for a worker to end before it is killed."""
 
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+
+def visible_gpus(device: str) -> list[str]:
+    """The GPUs that the workers share, as CUDA numbers or names them; none if the settings ask for the CPU."""
+    if device == "cpu":
+        return []
+    import torch
+
+    listed = [one.strip() for one in os.environ.get(VISIBLE, "").split(",") if one.strip()]
+    number = torch.cuda.device_count()
+    return listed[:number] if listed else [str(place) for place in range(number)]
+
+
+def least_used(gpus: Sequence[str], workers: "Iterable[Worker]") -> str | None:
+    """The GPU with the fewest workers, the first of several; None without GPUs."""
+    counts = Counter(worker.gpu for worker in workers)
+    return min(gpus, key=lambda gpu: counts[gpu]) if gpus else None
+
 
 class Worker:
     """A process that runs one stage at a time, with ``threads`` threads of torch (0: torch's default).
 
-    ``replies`` gets this worker with each answer, and with None when the process has ended.
+    ``replies`` gets this worker with each answer, and with None when the process has ended. ``gpu`` is the only GPU
+    that it sees; None if all or none.
     """
 
-    def __init__(self, threads: int, replies: "queue.Queue[tuple[Worker, dict[str, Any] | None]]") -> None:
+    def __init__(
+        self, threads: int, replies: "queue.Queue[tuple[Worker, dict[str, Any] | None]]", gpu: str | None = None
+    ) -> None:
         environment = os.environ | ({"OMP_NUM_THREADS": str(threads)} if threads else {})
+        environment |= {} if gpu is None else {VISIBLE: gpu}
+        self.gpu = gpu
         self._process = subprocess.Popen(
             [sys.executable, "-m", "bleugrad.experiments.paper.scheduling.worker"],
             stdin=subprocess.PIPE,

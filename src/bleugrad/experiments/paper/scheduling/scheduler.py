@@ -8,7 +8,7 @@ from typing import Any
 
 from bleugrad.errors import FailureError
 from bleugrad.experiments.paper.plan import PlannedStage, Protocol, count_kinds, read_scores, read_summary
-from bleugrad.experiments.paper.scheduling.processes import SHUTDOWN_SECONDS, Worker
+from bleugrad.experiments.paper.scheduling.processes import SHUTDOWN_SECONDS, Worker, least_used, visible_gpus
 from bleugrad.experiments.paper.scheduling.remaining import Durations, in_words, seconds_left
 from bleugrad.experiments.paper.scheduling.screen import Screen
 from bleugrad.runs.directory import METRICS, Run
@@ -39,14 +39,16 @@ class Scheduler:
         self.idle: list[Worker] = []
         self.failures: list[str] = []
         self.durations = Durations()
+        self.gpus = visible_gpus(protocol.config.device)
         self.replies: queue.Queue[tuple[Worker, dict[str, Any] | None]] = queue.Queue()
 
     def execute(self) -> None:
         """Run all stages that are left."""
         self._recall_durations()
         total = len(self.protocol.stages)
+        gpus = f" on {len(self.gpus)} GPUs" if self.gpus else ""
         skipped = f"; already done: {len(self.done)}" if self.done else ""
-        self.run.say(f"stages: {total} ({count_kinds(self.protocol.stages)}){skipped}; in parallel: {self.jobs}")
+        self.run.say(f"stages: {total} ({count_kinds(self.protocol.stages)}){skipped}; in parallel: {self.jobs}{gpus}")
         try:
             self._start_ready()
             while self.running:
@@ -83,10 +85,14 @@ class Scheduler:
                 self.done.add(stage)
                 self.after(stage)
                 continue
-            worker = self.idle.pop() if self.idle else Worker(self.protocol.config.threads, self.replies)
+            worker = self.idle.pop() if self.idle else self._new_worker()
             self.running[worker] = stage, time.monotonic(), self.protocol.directory(stage).exists()
             worker.send(self.protocol.request(stage))
         self._show()
+
+    def _new_worker(self) -> Worker:
+        gpu = least_used(self.gpus, [*self.running, *self.idle])
+        return Worker(self.protocol.config.threads, self.replies, gpu)
 
     def _reply(self) -> tuple[Worker, dict[str, Any] | None] | None:
         with suppress(queue.Empty):
