@@ -133,7 +133,7 @@ def main() -> None:
     if arguments.stage:
         print(json.dumps(child(arguments.stage, arguments.folder, arguments.steps)))
         return
-    from timing import machine
+    from timing import keep, machine
 
     corpus = arguments.folder / "corpus"
     if not (corpus / "train.en").exists():
@@ -143,10 +143,7 @@ def main() -> None:
     record["cache_megabytes"] = megabytes(arguments.folder / "cache")
     worst = max(part["peak_megabytes"] for part in (record["encode"], record["train"]["after_steps"]))
     print(f"peak {worst} MB of {LIMIT}")
-    if arguments.output:
-        arguments.output.mkdir(parents=True, exist_ok=True)
-        (arguments.output / "large_corpus.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        (arguments.output / "summary.md").write_text(summary(record), encoding="utf-8")
+    keep(arguments.output, "large_corpus", record, summary(record))
 
 
 if __name__ == "__main__":

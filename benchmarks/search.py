@@ -13,7 +13,6 @@ All candidates translate each batch in turn; the best of several rounds counts.
 """
 
 import argparse
-import json
 import os
 import time
 from collections.abc import Callable
@@ -23,7 +22,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import torch
 from multi30k import Setting, add_data_option, load, train_shortly
-from timing import machine
+from timing import keep, machine
 
 from bleugrad.data.batches import Batch
 from bleugrad.models.search.strategies import Hypothesis, beam
@@ -207,10 +206,7 @@ def main() -> None:
         "generate": [measure_generate(setting, other, batches, n, arguments.rounds) for n in arguments.threads],
     }
     print(summary(record))
-    if arguments.output:
-        arguments.output.mkdir(parents=True, exist_ok=True)
-        (arguments.output / "search.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        (arguments.output / "summary.md").write_text(summary(record), encoding="utf-8")
+    keep(arguments.output, "search", record, summary(record))
 
 
 if __name__ == "__main__":

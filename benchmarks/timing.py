@@ -1,9 +1,11 @@
 """Timing for all benchmarks: candidates take turns in one process, and the best of several rounds counts."""
 
+import json
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -41,3 +43,11 @@ def machine() -> dict[str, str]:
         names = [line.partition(":")[2].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line]
         model = f"{len(names)} x {names[0]}" if names else model
     return {"processor": model, "python": platform.python_version(), "torch": torch.__version__}
+
+
+def keep(folder: Path | None, name: str, record: Mapping[str, Any], summary: str) -> None:
+    """Write a record and its summary into a folder, if there is one: NAME.json and summary.md."""
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        (folder / "summary.md").write_text(summary, encoding="utf-8")

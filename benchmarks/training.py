@@ -10,13 +10,12 @@ Candidates take turns in one process. The best of several rounds counts for each
 """
 
 import argparse
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
 from multi30k import Setting, add_data_option, load, step, train_shortly
-from timing import best_times, machine
+from timing import best_times, keep, machine
 from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence
 
@@ -179,10 +178,7 @@ def main() -> None:
         "shape": shape(setting, batches),
         "times": times,
     }
-    if arguments.output:
-        arguments.output.mkdir(parents=True, exist_ok=True)
-        (arguments.output / "training.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        (arguments.output / "summary.md").write_text(summary(record), encoding="utf-8")
+    keep(arguments.output, "training", record, summary(record))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ change them little. The best of several rounds counts for each batch, and the ba
 """
 
 import argparse
-import json
 import math
 import os
 import time
@@ -27,7 +26,7 @@ import torch
 import torch.nn.functional as F
 from multi30k import Setting, add_data_option, load, step, train_shortly
 from search import WIDTH, fixed_length, marian, parameters
-from timing import best_times, machine
+from timing import best_times, keep, machine
 from torch import Tensor, nn
 from transformers import LogitsProcessorList
 
@@ -206,10 +205,7 @@ def main() -> None:
         "training": measure_training(setting, batches, arguments.rounds),
         "search": measure_search(setting, tests, arguments.rounds),
     }
-    if arguments.output:
-        arguments.output.mkdir(parents=True, exist_ok=True)
-        (arguments.output / "transformer.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        (arguments.output / "summary.md").write_text(summary(record), encoding="utf-8")
+    keep(arguments.output, "transformer", record, summary(record))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,11 @@ from tests.models import naive_transformer
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 
 
+def rows_of(source):
+    """The ids of each sentence of a padded batch."""
+    return [ids[:length].tolist() for ids, length in zip(*source, strict=True)]
+
+
 def lstm_cell(read, hidden, cell, weights, order):
     """Textbook LSTM; ``order`` says how the rows of the weights are laid out."""
     (w_read, b_read), (w_hidden, b_hidden) = weights

@@ -1,3 +1,5 @@
+from functools import partial
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -6,17 +8,14 @@ from bleugrad.models.attention_lstm import AttentionLSTM
 from bleugrad.models.config import ModelConfig
 from bleugrad.models.encoder import bfloat16_lstm_works
 from tests.models import naive
+from tests.models.naive import rows_of
 
 LAYERS = [(1, 1), (2, 2), (1, 3)]
 
 
 @pytest.fixture
 def build(build_kind):
-    return lambda *given, **more: build_kind("lstm", *given, **more)
-
-
-def rows_of(source):
-    return [ids[:length].tolist() for ids, length in zip(*source, strict=True)]
+    return partial(build_kind, "lstm")
 
 
 @pytest.mark.parametrize("layers", LAYERS)

@@ -4,12 +4,9 @@ import pytest
 import torch
 
 from bleugrad import special_ids
+from tests.models.naive import rows_of
 
 LAYERS = [(1, 1), (2, 2), (1, 3)]
-
-
-def rows_of(source):
-    return [ids[:length].tolist() for ids, length in zip(*source, strict=True)]
 
 
 @pytest.mark.parametrize("layers", LAYERS)

@@ -3,10 +3,7 @@ import torch
 
 from bleugrad.models.search.strategies import beam, greedy, sample
 from tests.models import naive
-
-
-def rows_of(source):
-    return [ids[:length].tolist() for ids, length in zip(*source, strict=True)]
+from tests.models.naive import rows_of
 
 
 def ranked(translations, length_penalty):

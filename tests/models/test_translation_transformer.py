@@ -1,3 +1,5 @@
+from functools import partial
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -6,6 +8,7 @@ from bleugrad.errors import UsageError
 from bleugrad.models.config import ModelConfig
 from bleugrad.models.kinds import build_model
 from tests.models import naive_transformer as naive
+from tests.models.naive import rows_of
 
 LAYERS = [(1, 1), (2, 2), (1, 3)]
 EXACT = {"rtol": 1e-11, "atol": 1e-11}
@@ -13,11 +16,7 @@ EXACT = {"rtol": 1e-11, "atol": 1e-11}
 
 @pytest.fixture
 def build(build_kind):
-    return lambda *given, **more: build_kind("transformer", *given, **more)
-
-
-def rows_of(source):
-    return [ids[:length].tolist() for ids, length in zip(*source, strict=True)]
+    return partial(build_kind, "transformer")
 
 
 @pytest.mark.parametrize("layers", LAYERS)

@@ -108,12 +108,7 @@ class AutoregressiveModel(TranslationModel, Generic[MemoryT, StateT, NoiseT]):
         raise NotImplementedError
 
     def step(
-        self,
-        memory: MemoryT,
-        state: StateT,
-        tokens: Tensor,
-        noise: NoiseT | None = None,
-        origins: Tensor | None = None,
+        self, memory: MemoryT, state: StateT, tokens: Tensor, noise: NoiseT | None = None, origins: Tensor | None = None
     ) -> tuple[Tensor, StateT]:
         """One decoding step; returns (B, H) for :meth:`project`, and the new state.
 
