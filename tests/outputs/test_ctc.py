@@ -5,7 +5,6 @@ import pytest
 import torch
 
 import bleugrad
-from bleugrad.backends.c.build import SWITCH
 from tests.cases import assert_near, draw_references, one_hot_logits
 from tests.oracles.one_pass import clipped_mean, frame_outputs, merge, tabulate
 
@@ -27,10 +26,9 @@ def rows(logits):
 FAMILIES = ("random", "self-overlapping", "distinct", "several", "short")
 
 
-@pytest.mark.parametrize("kernels", ["1", "0"], ids=["compiled", "torch"])
+@pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize("family", FAMILIES)
-def test_matches_and_mean_length_are_exact(rng, monkeypatch, family, kernels):
-    monkeypatch.setenv(SWITCH, kernels)
+def test_matches_and_mean_length_are_exact(rng, family):
     for _ in range(10):
         logits, blank, references = draw(rng, family)
         table = tabulate(frame_outputs(rows(logits[0]), blank), references, 5)

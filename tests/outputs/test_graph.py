@@ -4,7 +4,6 @@ import pytest
 import torch
 
 import bleugrad
-from bleugrad.backends.c.build import SWITCH
 from tests.cases import assert_near, draw_references
 from tests.oracles.one_pass import clipped_mean, path_outputs, tabulate
 
@@ -28,10 +27,9 @@ def outputs_of(logits, transitions):
     return path_outputs(logits.softmax(-1).numpy(), probs.numpy())
 
 
-@pytest.mark.parametrize("kernels", ["1", "0"], ids=["compiled", "torch"])
+@pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize("family", FAMILIES)
-def test_everything_is_exact(rng, monkeypatch, family, kernels):
-    monkeypatch.setenv(SWITCH, kernels)
+def test_everything_is_exact(rng, family):
     for _ in range(10):
         logits, transitions, references = draw(rng, family)
         table = tabulate(outputs_of(logits[0], transitions[0]), references, 5)
