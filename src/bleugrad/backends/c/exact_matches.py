@@ -11,30 +11,33 @@ from bleugrad.backends.operation import Outputs
 
 def forward(keep: bool, *inputs: Any) -> tuple[Outputs, None] | None:
     """See :data:`bleugrad.backends.operations.exact_matches`."""
-    unit_probs = inputs[0]
+    unit_probs, made_of, (steps, batch, chunks, orders) = _parts(inputs, apart=1)
     if (library := library_for(unit_probs)) is None:
         return None
-    problem, chunks, orders = _problem(inputs, apart=1)
-    new = unit_probs.new_zeros(chunks, *unit_probs.shape[:2], orders)
-    library.run("matches", problem, unit_probs.numel() * orders, new, parts=unit_probs.shape[1] * chunks)
+    new = unit_probs.new_zeros(chunks, steps, batch, orders)
+    work = unit_probs.numel() * orders
+    library.run("matches", make_problem(Patterns, *made_of), work, new, parts=batch * chunks)
     return (new[0] if chunks == 1 else new.sum(0),), None
 
 
-def _problem(inputs: Any, apart: int) -> tuple[Any, int, int]:
-    """The patterns for the library, every ``apart``-th chunk of them at once, the chunks, and the orders."""
+def _parts(inputs: Any, apart: int) -> tuple[Tensor, tuple[Any, ...], tuple[int, int, int, int]]:
+    """The probabilities, what the problem is made of, and its steps, sentences, chunks and orders.
+
+    A call of the library takes every ``apart``-th chunk.
+    """
     unit_probs, alive, opening, clips, overlaps, spans = inputs
-    orders = clips.shape[1]
-    sizes = (*unit_probs.shape, orders, CHUNK, apart, 0)
-    problem = make_problem(Patterns, sizes, unit_probs, clips, overlaps, spans, alive, opening)
-    return problem, -(-unit_probs.shape[2] // CHUNK), orders
+    (steps, batch, columns), orders = unit_probs.shape, clips.shape[1]
+    sizes = (steps, batch, columns, orders, CHUNK, apart, 0)
+    made_of = (sizes, unit_probs, clips, overlaps, spans, alive, opening)
+    return unit_probs, made_of, (steps, batch, -(-columns // CHUNK), orders)
 
 
 def backward(kept: None, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -> tuple[Tensor, ...] | None:
     """The gradients of ``unit_probs``, ``alive`` and ``opening``, 0 for what is not given."""
-    unit_probs = inputs[0]
+    unit_probs, made_of, (steps, batch, chunks, orders) = _parts(inputs, apart=2)
     if (library := library_for(unit_probs)) is None:
         return None
-    (steps, batch, _), (problem, chunks, orders) = unit_probs.shape, _problem(inputs, apart=2)
+    problem = make_problem(Patterns, *made_of)
     grad_units = unit_probs.new_zeros(unit_probs.shape)
     grad_alive, grad_opening = (unit_probs.new_zeros(chunks, steps, batch) for _ in range(2))
     for problem.begin in range(min(2, chunks)):  # adjacent chunks write to the same columns
