@@ -57,6 +57,19 @@ def pooled_brevity_penalty(lengths: Lengths, references: References, pool: Pool 
     return torch.dot(mass, brevity_penalties(total, wanted)).to(dtype)
 
 
+def summed_lengths(lengths: Lengths, references: References) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """The distribution of a batch's summed length or its lengths (B, 1), and the reference lengths (B, 1).
+
+    The last is None where the reference lengths depend on a random length.
+    """
+    if lengths.fixed:
+        return None, lengths.support, references.closest_lengths(lengths.support)
+    if references.ids.shape[1] > 1 or not lengths.probs.numel():
+        return None, None, None
+    (mass,) = _sum_of_rows([lengths.probs.to(widest_float(lengths.probs.device))])
+    return mass, None, references.lengths
+
+
 def _pooled_sum(parts: list[Tensor], pool: Pool) -> list[Tensor]:
     """The distribution of the sum over all rows (B, S) of all processes, with its second part if there is one."""
     local = _sum_of_rows(parts)

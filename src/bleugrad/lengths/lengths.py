@@ -43,6 +43,9 @@ class Stopping:
 
     ``alive`` (T, B) is the probability that token t is not EOS, ``survival`` (T, B) that none of the tokens 0..t is,
     and ``stop`` (B, T + 1) that a hypothesis which has reached length l ends there.
+
+    ``P(length = l) = P(length >= l) * p[l, EOS]`` for l below the limit, with
+    ``P(length >= l) = prod_{s < l} (1 - p[s, EOS])``; what is left falls on the limit. Exact.
     """
 
     alive: Tensor
@@ -53,27 +56,6 @@ class Stopping:
 def fixed_lengths(lengths: Tensor, dtype: torch.dtype) -> Lengths:
     """Known lengths (B,)."""
     return Lengths(lengths[:, None], torch.ones_like(lengths[:, None], dtype=dtype), fixed=True)
-
-
-def stopping(eos_probs: Tensor, limits: Tensor) -> Stopping:
-    """From the probability of EOS at each position (B, T), and the number of positions of each sentence (B,)."""
-    steps = eos_probs.shape[1]
-    position = torch.arange(steps + 1, device=limits.device)
-    stop = torch.where(position[:steps] < limits[:, None], eos_probs, 0)
-    alive = 1 - stop
-    at_limit = (position == limits[:, None]).to(stop.dtype)
-    return Stopping(alive.t(), alive.cumprod(1).t(), torch.nn.functional.pad(stop, (0, 1)) + at_limit)
-
-
-def random_lengths(ending: Stopping) -> Lengths:
-    """Lengths in tokens.
-
-    ``P(length = l) = P(length >= l) * p[l, EOS]`` for l below the limit, with
-    ``P(length >= l) = prod_{s < l} (1 - p[s, EOS])``; what is left falls on the limit. Exact.
-    """
-    batch, sizes = ending.stop.shape
-    reached = torch.cat([ending.stop.new_ones(batch, 1), ending.survival.t()], 1)
-    return Lengths(all_lengths(batch, sizes, ending.stop.device), reached * ending.stop)
 
 
 def word_counts(opening: Tensor, limits: Tensor, ending: Stopping | None = None) -> Lengths:

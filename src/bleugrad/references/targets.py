@@ -7,7 +7,7 @@ from torch import Tensor
 
 from bleugrad.arguments import check_int
 from bleugrad.references.ngrams import Patterns, reference_patterns
-from bleugrad.references.sequences import IdLists, References, check_ids, check_range, close_up, prepare_references
+from bleugrad.references.sequences import IdLists, References, check_ids, check_range, close_up, prepare_references, reads_back
 from bleugrad.references.words import Words, segment
 
 
@@ -101,7 +101,7 @@ def prepare_targets(
         name=name,
     )
     order, limits = None, torch.full((batch,), steps, device=device)
-    if mask is not None and (torch.compiler.is_compiling() or not bool(mask.all())):
+    if mask is not None and (not reads_back(mask) or not bool(mask.all())):
         order, limits = close_up(torch.arange(steps, device=device).expand(batch, steps), mask)
     if leave_out:
         tokens = References(tokens.ids, torch.where(limits[:, None] > 0, tokens.lengths, 0))

@@ -1,0 +1,16 @@
+"""Valid entries to the front, by a scatter."""
+
+import torch
+from torch import Tensor
+
+from bleugrad.backends.operation import Outputs
+
+
+def forward(keep: bool, values: Tensor, valid: Tensor, eos_id: int | None) -> tuple[Outputs, None]:
+    """See :data:`bleugrad.backends.operations.close_up`."""
+    if eos_id is not None:
+        valid = valid & (((values == eos_id) & valid).long().cumsum(-1) == 0)
+    size = values.shape[-1]
+    target = torch.where(valid, valid.long().cumsum(-1) - 1, size)
+    closed = values.new_zeros(*values.shape[:-1], size + 1).scatter(-1, target, values)
+    return (closed[..., :size], valid.sum(-1)), None
