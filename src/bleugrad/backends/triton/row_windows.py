@@ -68,7 +68,8 @@ def row_windows_kernel(
         eos = tl.load(known + width, within, 0)
         ended = eos + tl.where(t == last, 1.0, 0.0)
         tl.store(stop + row * (long + 1) + t, ended)
-        tl.store(lengths + row * (long + 1) + t, reached * ended)
+        if not HAS_OPENING:
+            tl.store(lengths + row * (long + 1) + t, reached * ended)
         tl.store(alive + cell, 1 - eos, t < long)
         tl.store(survival + cell, reached * (1 - eos), t < long)
     if HAS_OPENING:

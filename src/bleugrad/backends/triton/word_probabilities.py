@@ -28,7 +28,7 @@ def word_products(probs, t, start, span, used, row, batch, columns, longest, lef
 def word_probabilities_kernel(
     probs, starts, spans, continued, grad, out, batch, columns, words, BACKWARD: tl.constexpr, BLOCK: tl.constexpr
 ):
-    """The probabilities (T, B, W), or the gradient of ``probs`` (T, B, L), each number of which one word adds to."""
+    """The probabilities (T, B, W), or the gradient of ``probs`` (T, B, L)."""
     t, row = tl.program_id(0), tl.program_id(1).to(tl.int64)
     w = tl.program_id(2) * BLOCK + tl.arange(0, BLOCK)
     at = row * words + w
@@ -41,7 +41,8 @@ def word_probabilities_kernel(
         for back in range(longest):
             other = word_products(probs, t, start, span, allowed, row, batch, columns, longest, back, BLOCK)
             to = ((t - back).to(tl.int64) * batch + row) * columns + start + span - 1 - back
-            tl.store(out + to, given * other, allowed & (back < span) & (span * 0 + t >= back))
+            adds = allowed & (back < span) & (span * 0 + t >= back) & (given != 0)
+            tl.atomic_add(out + to, given * other, adds)  # words that do not exist share a column with others
     else:
         product = word_products(probs, t, start, span, allowed, row, batch, columns, longest, -1, BLOCK)
         tl.store(out + cell, product, w < words)
