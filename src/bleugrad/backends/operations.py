@@ -220,12 +220,17 @@ within a sentence iff the words are, and whether it begins with a token that con
 
 close_up = Operation(
     "close_up",
-    "Tensor values, Tensor valid, int? eos_id",
+    "Tensor valid, Tensor? values, int? eos_id",
     outputs=2,
-    shapes=lambda values, *_: (torch.empty_like(values), values.new_empty(values.shape[:-1])),
+    shapes=lambda valid, *_: tuple(
+        torch.empty(shape, dtype=torch.int64, device=valid.device) for shape in (valid.shape, valid.shape[:-1])
+    ),
     backends=("triton",),
 )
-"""The valid entries of the last axis before its first valid ``eos_id``, in order, then 0; and how many there are."""
+"""The valid entries of the last axis before its first valid ``eos_id``, in order, then 0; and how many there are.
+
+The entries are those of ``values``, of the shape of ``valid``, or their positions if that is None.
+"""
 
 
 def _patterns(ids: Tensor, lengths: Tensor, max_order: int) -> Outputs:

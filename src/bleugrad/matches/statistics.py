@@ -8,7 +8,7 @@ from torch import Tensor
 from bleugrad.backends import operations
 from bleugrad.backends.devices import SYNCHRONOUS, has_triton
 from bleugrad.backends.torch.row_windows import arrange
-from bleugrad.lengths.lengths import Lengths, Stopping, all_lengths, fixed_lengths, word_counts
+from bleugrad.lengths.lengths import FixedLengths, Lengths, Stopping, fixed_lengths, word_counts
 from bleugrad.matches.bound import bound_matches
 from bleugrad.matches.clipped_mean import clipped, row_counts
 from bleugrad.matches.exact import exact_matches
@@ -92,15 +92,12 @@ def row_statistics(match_probs: Tensor, opening: Tensor, targets: Targets, metho
         lengths = word_counts(opening, limits, ending)
         windows = UnitWindows(word_probabilities(probs, targets.words), patterns, limits, ending, opening, boundary)
     else:
-        if ending is None:
-            lengths = fixed_lengths(limits, probs.dtype)
-        else:
-            lengths = Lengths(all_lengths(*token_lengths.shape, probs.device), token_lengths)
+        lengths = fixed_lengths(limits, probs.dtype) if ending is None else Lengths(token_lengths)
         windows = UnitWindows(probs, patterns, limits, ending, None, None)
     if fused and method == "exact":
         alive = None if ending is None else ending.alive
         windows = replace(windows, new_matches=exact_matches(windows.probs, patterns, alive, windows.opening))
-        support = lengths.support if lengths.fixed else None
+        support = lengths.known if isinstance(lengths, FixedLengths) else None
         sums = operations.match_totals(windows.new_matches, windows.boundary, lengths.probs, support)
         return ExpectedStatistics(*sums, lengths, targets.units, windows)
     totals = lengths.mean_totals(patterns.clips.shape[1])

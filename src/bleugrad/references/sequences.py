@@ -97,7 +97,7 @@ def close_up(values: Tensor, valid: Tensor, eos_id: int | None = None) -> tuple[
         valid, eos_id = before_eos(values, valid, eos_id), None
         if bool((valid[..., 1:] <= valid[..., :-1]).all()):
             return values.masked_fill(~valid, 0), valid.sum(-1)
-    closed, lengths = operations.close_up(values, valid, eos_id)
+    closed, lengths = operations.close_up(valid, values, eos_id)
     return closed, lengths
 
 
@@ -165,8 +165,14 @@ def prepare_references(
     eos_id: int | None = None,
     ignore_index: int = -100,
     name: str = "references",
+    valid: Tensor | None = None,
 ) -> References:
-    """References from a (B, R) or (B, K, R) tensor or from nested lists, cut before their first ``eos_id``."""
+    """References from a (B, R) or (B, K, R) tensor or from nested lists, cut before their first ``eos_id``.
+
+    ``valid`` (B, R) says which ids of a tensor (B, R) count, if that is known; they were checked then.
+    """
+    if valid is not None and isinstance(references, Tensor):
+        return References(*close_up(references.unsqueeze(1), valid.unsqueeze(1), eos_id))
     if not isinstance(references, Tensor):
         references = _stack_lists(name, references, ignore_index)
     ids = check_ids(name, references).to(device)

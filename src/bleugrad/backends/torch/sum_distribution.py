@@ -20,7 +20,7 @@ Halves: TypeAlias = list[tuple[Tensor, Tensor, int, int]]
 DIRECT_SIZE = 512
 """Up to this size two masses are convolved directly."""
 
-GROUP = 64
+GROUP = 512
 """Numbers whose transforms are multiplied at once, where few operations matter more than their work."""
 
 
@@ -57,7 +57,7 @@ def backward(kept: Any, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -
 def transform_groups(mass: Tensor, product: Callable[[Tensor], Tensor]) -> tuple[Tensor, list[tuple[Tensor, int, int]]]:
     """Multiply the transforms of :data:`GROUP` numbers at once: (parts, P, B, S) to (parts, P, S').
 
-    A group takes three operations whatever its size. O(B^2 S) memory up to B = 64, then 64 B S. Returns the spectra of
+    A group takes three operations whatever its size. O(B^2 S) memory up to B = 512, then 512 B S. Returns the spectra of
     each level, too, with the number and size of its masses.
     """
     kept, size = [], sum_distribution.shapes(mass)[0].shape[2]

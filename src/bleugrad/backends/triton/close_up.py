@@ -4,7 +4,6 @@ from typing import Any
 
 import triton
 import triton.language as tl
-from torch import Tensor
 
 from bleugrad.backends.operation import Outputs
 from bleugrad.backends.operations import close_up
@@ -19,7 +18,9 @@ def close_up_kernel(values, valid, closed, lengths, eos, size, BLOCK: tl.constex
     ended = 0
     for first in range(0, size, BLOCK):
         at = first + tl.arange(0, BLOCK)
-        value = tl.load(values + row + at, at < size, 0)
+        value = at.to(tl.int64)
+        if values is not None:
+            value = tl.load(values + row + at, at < size, 0)
         counts = tl.load(valid + row + at, at < size, 0).to(tl.int32)
         ends = tl.where((value == eos) & (eos >= 0), counts, 0)
         counts = tl.where((ended + tl.cumsum(ends, 0)) == 0, counts, 0)
@@ -34,10 +35,9 @@ def close_up_kernel(values, valid, closed, lengths, eos, size, BLOCK: tl.constex
 
 def forward(keep: bool, *inputs: Any) -> tuple[Outputs, None]:
     """See :data:`bleugrad.backends.operations.close_up`."""
-    values, valid, eos_id = inputs
+    valid, values, eos_id = inputs
     closed, lengths = close_up.shapes(*inputs)
-    size = values.shape[-1]
-    eos = -1 if eos_id is None else eos_id
-    arguments: tuple[Tensor, ...] = (values.contiguous(), valid.contiguous(), closed, lengths)
+    size, eos = valid.shape[-1], -1 if eos_id is None else eos_id
+    arguments = (None if values is None else values.contiguous(), valid.contiguous(), closed, lengths)
     launch(close_up_kernel, (lengths.numel(),), *arguments, eos, size, BLOCK=lanes(size))
     return (closed, lengths), None

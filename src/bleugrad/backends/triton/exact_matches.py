@@ -60,7 +60,7 @@ def exact_matches_kernel(
     units, alive, opening, clips, overlaps, spans, levels, moves, out, steps, batch, columns, orders,
     HAS_ALIVE: tl.constexpr, HAS_OPENING: tl.constexpr, HAS_SPANS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Fills the histories N and v, ``levels`` and ``moves`` (T, B, N, L), and the new matches (blocks, T, B, N)."""
+    """Fills the histories N and v, ``levels`` and ``moves`` (T, B, N, L), and the new matches (T, B, N)."""
     row, order = tl.program_id(0).to(tl.int64), tl.program_id(1) + 1
     stride = batch.to(tl.int64) * orders * columns
     base = (row * orders + order - 1) * columns
@@ -71,7 +71,6 @@ def exact_matches_kernel(
             clips, overlaps, spans, row, order, orders, batch, columns, steps, first, taken, HAS_SPANS, BLOCK
         )
         at = base + j
-        target = out + (first // BLOCK) * steps * batch * orders
         for e in range(steps):
             lives = 1.0
             opens = 0.0
@@ -108,7 +107,11 @@ def exact_matches_kernel(
                 tl.store(moves + e * stride + here, move, on)
                 total += tl.where(on, made, 0.0)
                 shorter = made
-            tl.store(target + (e * batch + row) * orders + order - 1, tl.sum(total, 0))
+            cell = out + (e * batch + row) * orders + order - 1
+            if first == 0:
+                tl.store(cell, tl.sum(total, 0))
+            else:
+                tl.atomic_add(cell, tl.sum(total, 0))
             tl.debug_barrier()
 
 
@@ -120,17 +123,20 @@ def exact_matches_gradient_kernel(
 ):  # fmt: skip
     """The adjoint. ``of_new`` (T, B, N, L) and ``of_known`` (B, N, L) are room to work in.
 
-    ``out`` (N, T, B, L + 2) takes the gradients of the units, of ``alive`` and of ``opening``, of each order.
+    ``out`` takes for each order the gradients of the units (T, B, L), then of ``alive`` and of ``opening`` (T, B).
     """
     row, order = tl.program_id(0).to(tl.int64), tl.program_id(1) + 1
     stride = batch.to(tl.int64) * orders * columns
     base = (row * orders + order - 1) * columns
-    wide = columns + 2
-    out += (order - 1).to(tl.int64) * steps * batch * wide
+    cells = steps.to(tl.int64) * batch
+    out += (order - 1) * cells * (columns + 2)
     for e in range(steps):
-        for first in range(0, wide, BLOCK):
+        cell = e * batch + row
+        for first in range(0, columns, BLOCK):
             at = first + tl.arange(0, BLOCK)
-            tl.store(out + (e * batch + row) * wide + at, tl.zeros([BLOCK], tl.float32), at < wide)
+            tl.store(out + cell * columns + at, tl.zeros([BLOCK], tl.float32), at < columns)
+        tl.store(out + cells * columns + cell, 0.0)
+        tl.store(out + cells * (columns + 1) + cell, 0.0)
     tl.debug_barrier()
     zero = tl.zeros([BLOCK], tl.int32)  # makes a mask of a vector from one of a number, which the interpreter needs
     taken = 0
@@ -187,9 +193,9 @@ def exact_matches_gradient_kernel(
                 level = tl.load(levels + before.to(tl.int64) * stride + here, on & (before >= 0), start)
                 of_window += tl.where(on, made * level, 0.0)
                 higher = tl.where(on, of_move, 0.0)
-            cell = out + (e * batch + row) * wide
-            tl.atomic_add(cell + columns, tl.sum(of_alive, 0))
-            tl.atomic_add(cell + columns + 1, tl.sum(of_opening, 0))
+            cell = e * batch + row
+            tl.atomic_add(out + cells * columns + cell, tl.sum(of_alive, 0))
+            tl.atomic_add(out + cells * (columns + 1) + cell, tl.sum(of_opening, 0))
             tl.debug_barrier()
             for down in range(order):
                 s = order - down
@@ -207,7 +213,7 @@ def exact_matches_gradient_kernel(
                 )  # fmt: skip
                 place = (e - back).to(tl.int64) * batch + row
                 inside = (clip > 0) & (e >= back)
-                to = out + place * wide + j + order - s
+                to = out + place * columns + j + order - s
                 tl.store(to, tl.load(to, inside, 0) + of_window * shorter, inside)
                 of_window *= tl.load(units + place * columns + j + order - s, inside, 0)
                 tl.debug_barrier()
@@ -222,10 +228,9 @@ def forward(keep: bool, *inputs: Any) -> tuple[Outputs, Any] | None:
     histories = units.new_empty(2, steps, batch, clips.shape[1], columns)
     if columns == 0:
         return (units.new_zeros(steps, batch, clips.shape[1]),), histories
-    blocks = triton.cdiv(columns, _block(columns))
-    out = units.new_empty(blocks, steps, batch, clips.shape[1])
+    out = units.new_empty(steps, batch, clips.shape[1])
     launch(exact_matches_kernel, (batch, clips.shape[1]), *_dense(inputs), *histories, out, *_sizes(inputs), **_kind(inputs))
-    return (out[0] if blocks == 1 else out.sum(0),), histories
+    return (out,), histories
 
 
 def backward(kept: Any, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -> tuple[Tensor | None, ...] | None:
@@ -237,15 +242,15 @@ def backward(kept: Any, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -
         kept = forward(True, *inputs)[1]  # type: ignore[index]
     steps, batch, columns = units.shape
     orders = clips.shape[1]
-    parts = units.new_empty(orders, steps, batch, columns + 2)
+    parts = units.new_empty(orders, steps * batch * (columns + 2))
     if columns == 0:
         parts.zero_()
     else:
         room = torch.empty_like(kept[0]), units.new_empty(batch, orders, columns)
         arguments = (*_dense(inputs), *kept, grads[0].contiguous(), *room, parts)
         launch(exact_matches_gradient_kernel, (batch, orders), *arguments, *_sizes(inputs), **_kind(inputs))
-    found = parts.sum(0)
-    return found[..., :columns], found[..., columns], found[..., columns + 1]
+    of_units, of_alive, of_opening = parts.sum(0).split([units.numel(), steps * batch, steps * batch])
+    return of_units.view(units.shape), of_alive.view(steps, batch), of_opening.view(steps, batch)
 
 
 def _dense(inputs: Any) -> list[Tensor | None]:
