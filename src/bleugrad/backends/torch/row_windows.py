@@ -5,7 +5,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bleugrad.backends.devices import SYNCHRONOUS
 from bleugrad.backends.operation import Outputs
+from bleugrad.backends.torch.scans import RunningProduct
 
 
 def forward(keep: bool, *inputs: Any) -> tuple[Outputs, None]:
@@ -70,7 +72,8 @@ def stopping(eos_probs: Tensor, limits: Tensor) -> tuple[Tensor, Tensor, Tensor]
     stop = torch.where(position[:steps] < limits[:, None], eos_probs, 0)
     alive = 1 - stop
     at_limit = (position == limits[:, None]).to(stop.dtype)
-    return alive.t(), alive.cumprod(1).t(), torch.nn.functional.pad(stop, (0, 1)) + at_limit
+    survival = alive.cumprod(1) if alive.device.type in SYNCHRONOUS else RunningProduct.apply(alive)  # type: ignore[no-untyped-call]
+    return alive.t(), survival.t(), torch.nn.functional.pad(stop, (0, 1)) + at_limit
 
 
 def _with_end(
