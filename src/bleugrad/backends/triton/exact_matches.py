@@ -78,7 +78,7 @@ def exact_matches_kernel(
                 lives = tl.load(alive + e * batch + row)
             if HAS_OPENING:
                 opens = tl.load(opening + e * batch + row)
-            window, _ = last_units(
+            window, seen = last_units(
                 units, spans, e + zero, order, j + order, row, batch, columns, clip > 0, HAS_SPANS
             )
             shorter = tl.zeros([BLOCK], tl.float32)
@@ -156,7 +156,7 @@ def exact_matches_gradient_kernel(
             given = tl.load(grad + (e * batch + row) * orders + order - 1)
             ahead = e + lag
             fits = (clip > 0) & (ahead < steps)
-            window, _ = last_units(units, spans, ahead, order, j + order, row, batch, columns, fits, HAS_SPANS)
+            window, seen = last_units(units, spans, ahead, order, j + order, row, batch, columns, fits, HAS_SPANS)
             higher = tl.zeros([BLOCK], tl.float32)
             of_window = tl.zeros([BLOCK], tl.float32)
             of_alive = tl.zeros([BLOCK], tl.float32)
@@ -182,10 +182,10 @@ def exact_matches_gradient_kernel(
                 of_alive += tl.where(on, known * level, 0.0)
                 for s in range(1, depth):
                     same = on & tl.load(overlaps + (s - 1) * stride + at, on, 0).to(tl.int1)
-                    _, back = last_units(units, spans, lag, s, j + order, row, batch, columns, same, HAS_SPANS)
+                    ignored, back = last_units(units, spans, lag, s, j + order, row, batch, columns, same, HAS_SPANS)
                     later = e + back
                     same = same & (later < steps)
-                    tail, _ = last_units(units, spans, later, s, j + order, row, batch, columns, same, HAS_SPANS)
+                    tail, seen = last_units(units, spans, later, s, j + order, row, batch, columns, same, HAS_SPANS)
                     of_move -= tail * tl.load(of_new + later.to(tl.int64) * stride + here, same, 0)
                 made = given + of_move - higher
                 tl.store(of_new + e * stride + here, made, on)
@@ -203,7 +203,7 @@ def exact_matches_gradient_kernel(
                     for k in range(most):
                         same = (k < clip) & (zero + s < order)
                         same = same & tl.load(overlaps + (s - 1) * stride + at, same, 0).to(tl.int1)
-                        _, back = last_units(units, spans, lag, s, j + order, row, batch, columns, same, HAS_SPANS)
+                        ignored, back = last_units(units, spans, lag, s, j + order, row, batch, columns, same, HAS_SPANS)
                         here = base + slot + k
                         moved = tl.load(moves + (e - back).to(tl.int64) * stride + here, same & (e >= back), 0)
                         of_window -= tl.load(of_new + e * stride + here, same, 0) * moved

@@ -20,8 +20,8 @@ def ngram_patterns_kernel(
     row = ids + sentence.to(tl.int64) * columns
     j = tl.program_id(2) * BLOCK + tl.arange(0, BLOCK)
     inside = j < columns
-    length = tl.load(lengths + sentence * references + j // width, inside, 0)
-    fits = inside & (j % width + order <= length)
+    own = tl.load(lengths + sentence * references + j // width, inside, 0)
+    fits = inside & (j % width + order <= own)
     most, earlier = tl.zeros([BLOCK], tl.int64), tl.zeros([BLOCK], tl.int32)
     for reference in range(references):
         length = tl.load(lengths + sentence * references + reference)
