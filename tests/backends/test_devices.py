@@ -4,15 +4,14 @@ import pytest
 import torch
 
 import bleugrad
-from bleugrad.backends import devices
+from bleugrad.backends import devices, operations
 from tests.backends.cases import OPTIONS, loss_and_gradient
 from tests.backends.launches import Launches
 
 
 @pytest.fixture
-def asynchronous(monkeypatch, torch_operations):
+def asynchronous(torch_operations):
     """CPU tensors are treated as those of a device whose values are not read back; the C kernels are off."""
-    monkeypatch.setattr(devices.SYNCHRONOUS, "copy", None, raising=False) if False else None
     devices.SYNCHRONOUS.discard("cpu")
     yield
     devices.SYNCHRONOUS.add("cpu")
@@ -42,7 +41,6 @@ def counted(batch, steps, vocabulary=60, **options):
 
 
 STARTS = torch.arange(60) % 2 == 0
-SIZES = [(2, 16), (5, 16), (3, 40)]
 
 
 def test_the_counter_forbids_what_waits():
@@ -72,3 +70,23 @@ def test_words_wait_for_nothing_either(asynchronous, options):
 @pytest.mark.parametrize("options", [{"level": "sentence"}, {"method": "bound"}, {"level": "sentence", "eos_id": 0}])
 def test_other_losses_wait_for_nothing_either(asynchronous, options):
     assert counted(2, 8, **options) > 0
+
+
+@pytest.mark.parametrize("words", [False, True])
+@pytest.mark.parametrize("order", [None, torch.tensor([[0, 1, 2], [1, 2, 0]])])
+def test_gradients_of_the_operations_for_devices(seed, words, order):
+    """Against finite differences; the second sentence counts two of its three positions."""
+    probs = (0.3 * torch.rand(2, 3, 4, dtype=torch.float64)).requires_grad_()
+    opening = (0.6 * torch.rand(2, 3, dtype=torch.float64)).requires_grad_() if words else None
+    limits = torch.tensor([3, 3 if order is None else 2])
+
+    def value(probs, opening):
+        found = operations.row_windows(probs, opening, order, limits, torch.tensor([2, 1]), 2, True)
+        units, alive, survival, stop, lengths, opened, boundary, new_limits = found
+        assert new_limits.tolist() == [5, int(limits[1]) + 1]
+        new_matches = units * (alive + survival.square())[..., None] * (opened[..., None] if words else 1)
+        chances = stop / stop.sum(1, keepdim=True) if words else lengths
+        matches, totals = operations.match_totals(new_matches, boundary if words else None, chances, None)
+        return operations.corpus_bleu(matches, totals, chances[0], None, limits, [0.5, 0.2, 0.3], 0.5)
+
+    assert torch.autograd.gradcheck(value, (probs, opening))

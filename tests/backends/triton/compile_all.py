@@ -31,6 +31,22 @@ SPECIAL = {
     ("row_windows_kernel", "lengths"): "*fp32",
     ("corpus_bleu_kernel", "lengths"): "*i64",
 }
+OPTIONAL = {
+    "close_up_kernel": "values",
+    "corpus_bleu_kernel": "mass",
+    "corpus_bleu_gradient_kernel": "grad_mass",
+    "exact_matches_kernel": "alive opening spans",
+    "exact_matches_gradient_kernel": "alive opening spans",
+    "match_totals_kernel": "boundary support",
+    "match_totals_gradient_kernel": "boundary support grad_boundary of_totals",
+    "row_probabilities_kernel": "targets word_start",
+    "row_gradient_kernel": "targets word_start grad_log_probs grad_opening",
+    "row_windows_kernel": "opening order more",
+    "row_windows_gradient_kernel": "opening order more of_alive of_survival of_stop of_lengths of_opened of_boundary grad_opening",
+    "word_counts_kernel": "alive stop",
+    "word_counts_gradient_kernel": "alive stop grad_alive grad_stop",
+}
+"""Arguments that may be None, which the flags tell."""
 CONSTANTS = {"WEIGHTS": (0.25,) * 4, "BLOCK": 64, "OTHER": 64, "COLUMNS": 64}
 
 
@@ -42,13 +58,15 @@ def kernels():
                 yield name, found
 
 
-def compiled(name, kernel, target):
-    """Its assembly by kind, with all options on."""
+def compiled(name, kernel, target, full):
+    """Its assembly by kind, with all options on, or with as few as possible."""
     signature, constants = {}, {}
     for argument, parameter in inspect.signature(kernel.fn).parameters.items():
         if argument.isupper():
-            signature[argument], constants[argument] = "constexpr", CONSTANTS.get(argument, True)
+            signature[argument], constants[argument] = "constexpr", CONSTANTS.get(argument, full)
             assert parameter.annotation is not inspect.Parameter.empty
+        elif not full and argument in OPTIONAL.get(name, "").split():
+            signature[argument], constants[argument] = "constexpr", None
         else:
             signature[argument] = SPECIAL.get((name, argument), KINDS.get(argument, "*fp32"))
     return triton.compile(ASTSource(fn=kernel, signature=signature, constexprs=constants), target=target).asm
@@ -59,5 +77,6 @@ if __name__ == "__main__":
     target = GPUTarget(kind, int(arch) if arch.isdigit() else arch, 64 if kind == "hip" else 32)
     for name, kernel in kernels():
         if not chosen or name in chosen:
-            assert compiled(name, kernel, target)["hsaco" if kind == "hip" else "cubin"], name
+            for full in (True, False) if name in OPTIONAL else (True,):
+                assert compiled(name, kernel, target, full)["hsaco" if kind == "hip" else "cubin"], name
             print(name)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from bleugrad.backends.devices import SYNCHRONOUS
 from bleugrad.backends.operation import Outputs
-from bleugrad.backends.torch.scans import RunningProduct
+from bleugrad.backends.torch.scans import RunningProduct, running_product_gradient
 
 
 def forward(keep: bool, *inputs: Any) -> tuple[Outputs, None]:
@@ -17,14 +17,41 @@ def forward(keep: bool, *inputs: Any) -> tuple[Outputs, None]:
 
 
 def backward(kept: None, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -> tuple[Tensor | None, ...]:
-    """The gradients of ``match_probs`` and ``opening``, from a second run that autograd records."""
-    with torch.enable_grad():
-        leaves = [None if one is None else one.detach().requires_grad_() for one in inputs[:2]]
-        found = arrange(*leaves, *inputs[2:])
-    reached = [(one, grad) for one, grad in zip(found, grads, strict=True) if grad is not None and one.requires_grad]
-    wanted = [one for one in leaves if one is not None]
-    gradients = iter(torch.autograd.grad(*zip(*reached, strict=True), allow_unused=True, inputs=wanted))
-    return tuple(None if one is None else next(gradients) for one in leaves)
+    """The gradients of ``match_probs`` and ``opening``."""
+    match_probs, opening, order, limits, _, _, ends = inputs
+    units, alive, survival, stop, _, _, _, new_limits = outputs
+    of_units, of_alive, of_survival, of_stop, of_lengths, of_opened, of_boundary = (
+        torch.zeros_like(output) if grad is None else grad for grad, output in zip(grads[:7], outputs[:7], strict=True)
+    )
+    of_rows, pad, steps = of_units.transpose(0, 1), torch.nn.functional.pad, match_probs.shape[1]
+    of_next = None
+    if opening is not None:  # the boundary at t - 1 looks at t
+        position = torch.arange(units.shape[0], device=limits.device)
+        of_next = pad(of_boundary[:-1], (0, 0, 1, 0)).t() * (position < new_limits[:, None])
+    if ends:
+        of_ended, of_reached = of_stop, of_survival.t()
+        if opening is None:
+            reached = pad(survival.t(), (1, 0), value=1.0)
+            of_ended, of_reached = of_ended + of_lengths * reached, of_reached + (of_lengths * stop)[:, 1:]
+        of_lives = of_alive.t() + running_product_gradient(alive.t(), survival.t(), of_reached)
+        of_end = of_ended[:, :-1] - of_lives
+        of_rows = torch.cat([of_rows, (of_end if of_next is None else of_end + of_next).unsqueeze(2)], 2)
+    found = [_put_back(of_rows, order, limits, steps)]
+    if of_next is not None:
+        found.append(_put_back(of_opened.t() + of_next, order, limits, steps))
+    return found[0], found[1] if opening is not None else None
+
+
+def _put_back(grad: Tensor, order: Tensor | None, limits: Tensor, steps: int) -> Tensor:
+    """The adjoint of :func:`counted_first`, without the positions that were appended."""
+    within = torch.arange(steps, device=grad.device) < limits[:, None]
+    if grad.dim() == 3:
+        within = within[..., None]
+    grad = grad[:, :steps] * within
+    if order is None:
+        return grad
+    order = order[..., None].expand_as(grad) if grad.dim() == 3 else order
+    return torch.zeros_like(grad).scatter_add_(1, order, grad)
 
 
 def arrange(

@@ -31,7 +31,11 @@ class RunningProduct(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad):  # type: ignore[no-untyped-def]
-        values, products = ctx.saved_tensors
-        before = torch.nn.functional.pad(products[..., :-1], (1, 0), value=1.0)
-        later = torch.nn.functional.pad(values[..., 1:], (0, 1))
-        return before * linear_scan(later.flip(-1), grad.flip(-1)).flip(-1)
+        return running_product_gradient(*ctx.saved_tensors, grad)
+
+
+def running_product_gradient(values: Tensor, products: Tensor, grad: Tensor) -> Tensor:
+    """The gradient of the values of a running product along the last axis; no division, so factors may be 0."""
+    before = torch.nn.functional.pad(products[..., :-1], (1, 0), value=1.0)
+    later = torch.nn.functional.pad(values[..., 1:], (0, 1))
+    return before * linear_scan(later.flip(-1), grad.flip(-1)).flip(-1)

@@ -44,9 +44,10 @@ def row_probabilities_kernel(
         known = (token >= 0) & (token < size)
         value = tl.load(x + token, known & (at < number), float("nan")).to(tl.float32)
         tl.store(matched + row * number + at, tl.exp(value - lse), at < number)
-    for j in range(chosen):
-        token = tl.load(targets + row * chosen + j)
-        tl.store(log_probs + row * chosen + j, tl.load(x + token).to(tl.float32) - lse)
+    if targets is not None:
+        for j in range(chosen):
+            token = tl.load(targets + row * chosen + j)
+            tl.store(log_probs + row * chosen + j, tl.load(x + token).to(tl.float32) - lse)
 
 
 @triton.jit
