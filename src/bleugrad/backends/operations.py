@@ -208,7 +208,11 @@ def _segments(ids: Tensor, lengths: Tensor, word_start: Tensor) -> Outputs:
 
 
 segment_words = Operation(
-    "segment_words", "Tensor ids, Tensor lengths, Tensor word_start", outputs=5, shapes=_segments, backends=("c", "triton")
+    "segment_words",
+    "Tensor ids, Tensor lengths, Tensor word_start",
+    outputs=5,
+    shapes=_segments,
+    backends=("c", "triton"),
 )
 """The words of references ``ids`` (B, K, R) with ``lengths`` (B, K); ``word_start`` (V,) bool opens a word.
 
@@ -260,7 +264,16 @@ def _arranged(
     lengths = sizes if opening is None else (0,)
     opened = (0,) if opening is None else (long, batch)
     units = empty(long, batch, columns - ends)
-    return units, empty(each), empty(each), empty(sizes), empty(lengths), empty(opened), empty(opened), limits.new_empty(batch)
+    return (
+        units,
+        empty(each),
+        empty(each),
+        empty(sizes),
+        empty(lengths),
+        empty(opened),
+        empty(opened),
+        limits.new_empty(batch),
+    )
 
 
 row_windows = Operation(

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from bleugrad.lengths.lengths import FixedLengths
 from bleugrad.losses.base import LossOptions
 from bleugrad.losses.rewards import RewardedSamples, score_matches
 from bleugrad.losses.sampling import SampledLossBase, SampledRows, with_gradient_of
-from bleugrad.lengths.lengths import FixedLengths
 from bleugrad.matches.statistics import ExpectedStatistics, row_statistics
 from bleugrad.references.targets import Targets
 from bleugrad.scores.bleu import BLEU

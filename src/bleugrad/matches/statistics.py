@@ -98,17 +98,15 @@ def row_statistics(match_probs: Tensor, opening: Tensor, targets: Targets, metho
         alive = None if ending is None else ending.alive
         windows = replace(windows, new_matches=exact_matches(windows.probs, patterns, alive, windows.opening))
         support = lengths.known if isinstance(lengths, FixedLengths) else None
-        sums = operations.match_totals(windows.new_matches, windows.boundary, lengths.probs, support)
-        return ExpectedStatistics(*sums, lengths, targets.units, windows)
+        matches, totals = operations.match_totals(windows.new_matches, windows.boundary, lengths.probs, support)
+        return ExpectedStatistics(matches, totals, lengths, targets.units, windows)
     totals = lengths.mean_totals(patterns.clips.shape[1])
     if method != "exact":
         matches = _bound(windows, targets) if method == "bound" else _clipped_mean(windows)
         return ExpectedStatistics(matches, totals, lengths, targets.units, windows)
     new_matches = exact_matches(windows.probs, patterns, None if ending is None else ending.alive, windows.opening)
     matches = new_matches if windows.boundary is None else new_matches * boundary[..., None]
-    return ExpectedStatistics(
-        matches.sum(0), totals, lengths, targets.units, replace(windows, new_matches=new_matches)
-    )
+    return ExpectedStatistics(matches.sum(0), totals, lengths, targets.units, replace(windows, new_matches=new_matches))
 
 
 def _bound(windows: UnitWindows, targets: Targets) -> Tensor:

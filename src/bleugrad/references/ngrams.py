@@ -83,7 +83,8 @@ def reference_patterns(references: References, max_order: int, spans: Tensor | N
     The references of a sentence are laid end to end on L = K * R columns. O(N L log L) time.
     """
     if references.ids.device.type not in SYNCHRONOUS:
-        return Patterns(*operations.ngram_patterns(references.ids, references.lengths, max_order), spans)
+        clips, overlaps = operations.ngram_patterns(references.ids, references.lengths, max_order)
+        return Patterns(clips, overlaps, spans)
     batch, number, width = references.ids.shape
     columns = number * width
     ids = references.ids.reshape(batch, columns)

@@ -8,7 +8,15 @@ from torch import Tensor
 from bleugrad.arguments import check_int
 from bleugrad.backends import operations
 from bleugrad.references.ngrams import Patterns, reference_patterns
-from bleugrad.references.sequences import IdLists, References, check_ids, check_range, close_up, prepare_references, reads_back
+from bleugrad.references.sequences import (
+    IdLists,
+    References,
+    check_ids,
+    check_range,
+    close_up,
+    prepare_references,
+    reads_back,
+)
 from bleugrad.references.words import Words, segment
 
 

@@ -12,11 +12,12 @@ from triton.compiler import ASTSource
 import bleugrad.backends.triton as package
 
 TYPES = {
-    "*i64": "ids targets lengths clips spans order limits more starts numbers counts closed support wanted new_limits values",
+    "*i64": "ids targets lengths clips spans order limits more starts numbers counts closed support wanted "
+    "new_limits values",
     "*i1": "word_start overlaps valid continued",
     "*fp64": "mass state spectra grad_mass",
     "*bf16": "logits",
-    "i32": "steps size number chosen batch columns orders references width vocabulary words long most eos sizes numbers_",
+    "i32": "steps size number chosen batch columns orders references width vocabulary words long most eos sizes",
     "fp32": "smoothing",
 }
 KINDS = {name: kind for kind, names in TYPES.items() for name in names.split()}
@@ -42,7 +43,8 @@ OPTIONAL = {
     "row_probabilities_kernel": "targets word_start",
     "row_gradient_kernel": "targets word_start grad_log_probs grad_opening",
     "row_windows_kernel": "opening order more",
-    "row_windows_gradient_kernel": "opening order more of_alive of_survival of_stop of_lengths of_opened of_boundary grad_opening",
+    "row_windows_gradient_kernel": "opening order more of_alive of_survival of_stop of_lengths of_opened "
+    "of_boundary grad_opening",
     "word_counts_kernel": "alive stop",
     "word_counts_gradient_kernel": "alive stop grad_alive grad_stop",
 }

@@ -23,7 +23,9 @@ def interpreted(monkeypatch, torch_operations):
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     interpreter = importlib.import_module("triton.runtime.interpreter")
     builder = interpreter.interpreter_builder
-    monkeypatch.setattr(builder, "options", dataclasses.replace(builder.options, sanitize_overflow=False))  # half the time
+    monkeypatch.setattr(
+        builder, "options", dataclasses.replace(builder.options, sanitize_overflow=False)
+    )  # half the time
     devices.SYNCHRONOUS.discard("cpu")
     yield
     devices.SYNCHRONOUS.add("cpu")

@@ -44,11 +44,16 @@ LARGEST = ("row_gradient_kernel", "exact_matches_gradient_kernel")
         (("cuda", "80"), LARGEST),
         (("cuda", "100"), LARGEST),
         (("hip", "gfx942"), LARGEST),
-        *(pytest.param(target, (), marks=pytest.mark.slow) for target in (("cuda", "80"), ("cuda", "100"), ("hip", "gfx942"))),
+        *(
+            pytest.param(target, (), marks=pytest.mark.slow)
+            for target in (("cuda", "80"), ("cuda", "100"), ("hip", "gfx942"))
+        ),
     ],
     ids=lambda value: "-".join(value),
 )
 def test_compiles_for(tmp_path, target, kernels):
     """All kernels for one GPU and the largest for the others; the slow tests compile all for all."""
-    found = run("tests.backends.triton.compile_all", *target, *kernels, TRITON_CACHE_DIR=str(tmp_path), TRITON_INTERPRET="0")
+    found = run(
+        "tests.backends.triton.compile_all", *target, *kernels, TRITON_CACHE_DIR=str(tmp_path), TRITON_INTERPRET="0"
+    )
     assert set(kernels) <= set(found.split())

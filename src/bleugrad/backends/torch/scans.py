@@ -25,13 +25,16 @@ class RunningProduct(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, values):  # type: ignore[no-untyped-def]
+        """The running products."""
         products = values.cumprod(-1)
         ctx.save_for_backward(values, products)
         return products
 
     @staticmethod
     def backward(ctx, grad):  # type: ignore[no-untyped-def]
-        return running_product_gradient(*ctx.saved_tensors, grad)
+        """The gradient of the values."""
+        values, products = ctx.saved_tensors
+        return running_product_gradient(values, products, grad)
 
 
 def running_product_gradient(values: Tensor, products: Tensor, grad: Tensor) -> Tensor:

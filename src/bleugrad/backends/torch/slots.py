@@ -1,9 +1,9 @@
 """All n-grams in one recursion whose shapes do not depend on the data, for devices that are not waited for.
 
 The clips of a sentence and order sum to L at most. So its L columns are *slots*: an n-gram with clip c has c of them
-side by side, one for each state k = 1..c. Tokens go through :class:`~bleugrad.backends.torch.transfer_tree.TransferTree`
-in logarithmically many operations. N-grams of words look back over as many tokens as they have, which has no small
-bound: there the recursion of ``renewal.py`` walks over the positions, all slots of the batch at once.
+side by side, one for each state k = 1..c. N-grams of tokens go through the tree of ``transfer_tree.py`` in
+logarithmically many operations. N-grams of words look back over as many tokens as they have, which has no small bound:
+there the recursion of ``renewal.py`` walks over the positions, all slots of the batch at once.
 """
 
 from dataclasses import dataclass
@@ -89,7 +89,7 @@ class _Tree:
     """The recursion over tokens; see ``transfer_tree.py``."""
 
     def __init__(self, of: SlotRun, order: Tensor) -> None:
-        steps, orders, batch, columns = of.shape
+        _steps, orders, batch, columns = of.shape
         self.of, self.own = of, torch.eye(orders, device=order.device, dtype=of.units.dtype)[:, None, None]
         beta = of.slots.take(of.windows)[..., None] * self.own
         self.lives = None if of.alive is None else of.expanded(of.alive)
@@ -106,7 +106,8 @@ class _Tree:
 
     def _earlier(self, shift: int) -> Tensor:
         """alive_{e - shift}, 1 before the start."""
-        alive: Tensor = self.of.alive  # type: ignore[assignment]
+        alive = self.of.alive
+        assert alive is not None
         return self.of.expanded(torch.nn.functional.pad(alive[:-shift], (0, 0, min(shift, len(alive)), 0), value=1.0))
 
     def backward(self, grad: Tensor) -> tuple[Tensor, list[Tensor], Tensor | None, None]:
@@ -132,7 +133,7 @@ class _Walk:
 
     def __init__(self, of: SlotRun, order: Tensor) -> None:
         self.of, slots, longest = of, of.slots, of.orders
-        steps, orders, batch, columns = of.shape
+        steps, orders, _batch, columns = of.shape
         lags: Tensor = order.expand(of.shape[1:])
         backs: list[Tensor | int] = list(range(1, orders))
         if of.spans is not None:
@@ -160,6 +161,8 @@ class _Walk:
     def backward(self, grad: Tensor) -> tuple[Tensor, list[Tensor], Tensor | None, Tensor | None]:
         given = (grad * self.of.slots.used).flatten(1)
         found = renewal.adjoint(self.chain, self.trace, given, given.new_ones(()))
-        of_alive, of_opening = (None if one is None else one.view(self.of.shape) for one in (found.alive, found.opening))
+        of_alive, of_opening = (
+            None if one is None else one.view(self.of.shape) for one in (found.alive, found.opening)
+        )
         of_tails = [tail.view(self.of.shape) for tail in found.tails]
         return found.window_probs.view(self.of.shape), of_tails, of_alive, of_opening

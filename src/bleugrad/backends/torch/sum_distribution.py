@@ -36,9 +36,9 @@ def forward(keep: bool, mass: Tensor) -> tuple[Outputs, Any]:
     if mass.numel() == 0:  # no problem at all, which transforms do not take
         return (sum_distribution.shapes(mass)[0].zero_(),), []
     if _grouped(mass):
-        top, halves = transform_groups(mass, _product)
-    else:
-        top, halves = convolve_pairs(mass)
+        top, spectra = transform_groups(mass, _product)
+        return (top.clone(),), spectra if keep else None
+    top, halves = convolve_pairs(mass)
     return (top.clone(),), halves if keep else None
 
 
@@ -57,8 +57,8 @@ def backward(kept: Any, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -
 def transform_groups(mass: Tensor, product: Callable[[Tensor], Tensor]) -> tuple[Tensor, list[tuple[Tensor, int, int]]]:
     """Multiply the transforms of :data:`GROUP` numbers at once: (parts, P, B, S) to (parts, P, S').
 
-    A group takes three operations whatever its size. O(B^2 S) memory up to B = 512, then 512 B S. Returns the spectra of
-    each level, too, with the number and size of its masses.
+    A group takes three operations whatever its size. O(B^2 S) memory up to B = 512, then 512 B S. Returns the spectra
+    of each level, too, with the number and size of its masses.
     """
     kept, size = [], sum_distribution.shapes(mass)[0].shape[2]
     while True:

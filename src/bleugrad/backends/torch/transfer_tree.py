@@ -1,20 +1,21 @@
 """The recursion over tokens in logarithmically many operations, for devices that are not waited for.
 
-With v^k_e = a_e N^k_{e-1} - N^k_e the recursion of ``renewal.py`` is one of N alone. Let N_e(z) = sum_k N^k_e z^(k-1) ::
+With v^k_e = a_e N^k_{e-1} - N^k_e the recursion of ``renewal.py`` is one of N alone. With the generating function
+N_e(z) = sum_k N^k_e z^(k-1) it is ::
 
     N_e(z) = a_e N_{e-1}(z) - (1 - z) sum_{i = 1..n} beta_i(e) N_{e-i}(z)
 
 where beta holds q_e at i = n and, for each shift d at which the n-gram overlaps itself, tail(e, d) at i = d and
--a_{e-d} tail(e, d) at i = d + 1. A step multiplies the row (N_{e-1}, .., N_{e-W}) by a W x W matrix of polynomials in z,
-W = N, and steps are multiplied in pairs: up to the products of blocks of positions, then down to the rows at each
-position. Polynomials are cut off at the clip c, and a block of 2^l positions has degree 2^l at most. So the coefficients
-of an n-gram fill its c slots (see ``slots.py``), and a product of two levels has T L terms whatever the clips are.
+-a_{e-d} tail(e, d) at i = d + 1. A step multiplies the row (N_{e-1}, .., N_{e-W}) by a W x W matrix of polynomials in
+z, W = N. Steps are multiplied in pairs: up to the products of blocks of positions, then down to the rows at each
+position. Polynomials are cut off at the clip c, and a block of 2^l positions has degree 2^l at most. So the
+coefficients of an n-gram fill its c slots (see ``slots.py``), and a product of two levels has T L terms whatever the
+clips are.
 
 About 4 N^2 times the memory of the window probabilities. A few operations for each of log2 T levels.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -69,7 +70,8 @@ def _index(slots: Tensor, most: int) -> Tensor:
 
 def _take(values: Tensor, slots: Tensor, most: int) -> Tensor:
     """(blocks, S + 1, ...) to (blocks, D, S + 1, ...)."""
-    return values.index_select(1, _index(slots, most)).unflatten(1, (-1, slots.shape[1]))
+    taken: Tensor = values.index_select(1, _index(slots, most))
+    return taken.view(taken.shape[0], -1, slots.shape[1], *taken.shape[2:])
 
 
 class TransferTree:

@@ -92,7 +92,8 @@ class _Transforms:
     def forward(self) -> Tensor:
         """The probabilities (B, T + 1)."""
         sums = (self.products * self.stop[:, None]).sum(2)
-        return torch.fft.irfft(sums, self.stop.shape[1]).to(self.opening.dtype)
+        probs: Tensor = torch.fft.irfft(sums, self.stop.shape[1])
+        return probs.to(self.opening.dtype)
 
     def backward(self, grad: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """The gradients of ``opening``, ``alive`` and ``stop``."""

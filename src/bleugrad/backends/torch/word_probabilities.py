@@ -44,7 +44,9 @@ class _DoubledProducts:
             index = row * columns + (starts + spans - 1 - used).clamp(0, columns - 1)
             inside = digit & (position >= used)
             found = self.runs[-1].reshape(-1)[index] * inside + ~digit
-            self.index.append(index), self.inside.append(inside), self.factors.append(found)
+            self.index.append(index)
+            self.inside.append(inside)
+            self.factors.append(found)
             if 2 * size > min(steps, columns):
                 break
             used, size = used + digit * size, 2 * size

@@ -30,7 +30,7 @@ def close_up_kernel(values, valid, closed, lengths, eos, size, BLOCK: tl.constex
     for first in range(0, size, BLOCK):
         at = first + tl.arange(0, BLOCK)
         tl.store(closed + row + at, tl.zeros([BLOCK], tl.int64), (at >= number) & (at < size))
-    tl.store(lengths + tl.program_id(0), number.to(tl.int64))
+    tl.store(lengths + tl.program_id(0), number + tl.zeros([], tl.int64))
 
 
 def forward(keep: bool, *inputs: Any) -> tuple[Outputs, None]:

@@ -84,7 +84,7 @@ def corpus_bleu_gradient_kernel(
 
 def forward(keep: bool, *inputs: Any) -> tuple[Outputs, Any] | None:
     """See :data:`bleugrad.backends.operations.corpus_bleu`."""
-    matches, totals, mass, lengths, wanted, weights, smoothing = inputs
+    matches, _totals, mass, _lengths, _wanted, weights, smoothing = inputs
     if not supported(matches) or (mass is not None and mass.dtype != torch.float64):
         return None
     value, state = matches.new_empty(()), matches.new_empty(2 * len(weights) + 2, dtype=torch.float64)

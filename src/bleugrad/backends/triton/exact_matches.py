@@ -78,7 +78,7 @@ def exact_matches_kernel(
                 lives = tl.load(alive + e * batch + row)
             if HAS_OPENING:
                 opens = tl.load(opening + e * batch + row)
-            window, seen = last_units(
+            window, _seen = last_units(
                 units, spans, e + zero, order, j + order, row, batch, columns, clip > 0, HAS_SPANS
             )
             shorter = tl.zeros([BLOCK], tl.float32)
@@ -91,9 +91,7 @@ def exact_matches_kernel(
                 made = window * tl.load(levels + before.to(tl.int64) * stride + here, on & (before >= 0), start)
                 for s in range(1, depth):
                     same = on & tl.load(overlaps + (s - 1) * stride + at, on, 0).to(tl.int1)
-                    tail, back = last_units(
-                        units, spans, e + zero, s, j + order, row, batch, columns, same, HAS_SPANS
-                    )
+                    tail, back = last_units(units, spans, e + zero, s, j + order, row, batch, columns, same, HAS_SPANS)
                     earlier = e - back
                     made -= tail * tl.load(moves + earlier.to(tl.int64) * stride + here, same & (earlier >= 0), 0)
                 move = made - shorter
@@ -185,7 +183,7 @@ def exact_matches_gradient_kernel(
                     ignored, back = last_units(units, spans, lag, s, j + order, row, batch, columns, same, HAS_SPANS)
                     later = e + back
                     same = same & (later < steps)
-                    tail, seen = last_units(units, spans, later, s, j + order, row, batch, columns, same, HAS_SPANS)
+                    tail, _seen = last_units(units, spans, later, s, j + order, row, batch, columns, same, HAS_SPANS)
                     of_move -= tail * tl.load(of_new + later.to(tl.int64) * stride + here, same, 0)
                 made = given + of_move - higher
                 tl.store(of_new + e * stride + here, made, on)
@@ -203,7 +201,9 @@ def exact_matches_gradient_kernel(
                     for k in range(most):
                         same = (k < clip) & (zero + s < order)
                         same = same & tl.load(overlaps + (s - 1) * stride + at, same, 0).to(tl.int1)
-                        ignored, back = last_units(units, spans, lag, s, j + order, row, batch, columns, same, HAS_SPANS)
+                        _ignored, back = last_units(
+                            units, spans, lag, s, j + order, row, batch, columns, same, HAS_SPANS
+                        )
                         here = base + slot + k
                         moved = tl.load(moves + (e - back).to(tl.int64) * stride + here, same & (e >= back), 0)
                         of_window -= tl.load(of_new + e * stride + here, same, 0) * moved
@@ -221,7 +221,7 @@ def exact_matches_gradient_kernel(
 
 def forward(keep: bool, *inputs: Any) -> tuple[Outputs, Any] | None:
     """See :data:`bleugrad.backends.operations.exact_matches`. Keeps the histories of N and v."""
-    units, alive, opening, clips, _, _ = inputs
+    units, _alive, _opening, clips, _, _ = inputs
     if not supported(units):
         return None
     steps, batch, columns = units.shape
@@ -229,7 +229,15 @@ def forward(keep: bool, *inputs: Any) -> tuple[Outputs, Any] | None:
     if columns == 0:
         return (units.new_zeros(steps, batch, clips.shape[1]),), histories
     out = units.new_empty(steps, batch, clips.shape[1])
-    launch(exact_matches_kernel, (batch, clips.shape[1]), *_dense(inputs), *histories, out, *_sizes(inputs), **_kind(inputs))
+    launch(
+        exact_matches_kernel,
+        (batch, clips.shape[1]),
+        *_dense(inputs),
+        *histories,
+        out,
+        *_sizes(inputs),
+        **_kind(inputs),
+    )
     return (out,), histories
 
 

@@ -22,4 +22,4 @@ def launch(kernel: Any, grid: tuple[int, ...], *arguments: Any, **constants: Any
 
 def lanes(size: int, most: int = 1024, least: int = 16) -> int:
     """A power of two that covers ``size``, between ``least`` and ``most``; larger sizes are walked in blocks."""
-    return max(least, min(most, triton.next_power_of_2(max(size, 1))))
+    return int(max(least, min(most, triton.next_power_of_2(max(size, 1)))))

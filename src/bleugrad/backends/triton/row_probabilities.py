@@ -144,7 +144,7 @@ def forward(keep: bool, *inputs: Any) -> tuple[Outputs, Any] | None:
 
 def backward(kept: Any, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -> tuple[Tensor] | None:
     """The gradient of the logits."""
-    logits, ids, targets, word_start = inputs
+    logits, ids, targets, _word_start = inputs
     if not supported(logits):
         return None
     if kept is None:

@@ -175,7 +175,7 @@ def backward(kept: None, needs: Any, grads: Any, outputs: Outputs, inputs: Any) 
 
 
 def _launch(kernel: Any, inputs: Any, tensors: Any, positions: int) -> None:
-    match_probs, opening, order, limits, more, most, ends = inputs
+    match_probs, opening, order, _limits, more, most, ends = inputs
     dense = (None if one is None else one.contiguous() for one in inputs[:5])
     batch, steps, columns = match_probs.shape
     has = {"HAS_OPENING": opening is not None, "HAS_ORDER": order is not None, "HAS_MORE": more is not None}

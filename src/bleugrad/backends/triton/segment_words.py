@@ -33,7 +33,7 @@ def segment_words_kernel(
             tl.store(starts + to, (reference * width + at).to(tl.int64), opens > 0)
             tl.store(continued + to, marked == 0, opens > 0)
             number += tl.sum(opens, 0)
-        tl.store(counts + sentence * references + reference, number.to(tl.int64))
+        tl.store(counts + sentence * references + reference, number + tl.zeros([], tl.int64))
         tl.debug_barrier()
         for first in range(0, width, BLOCK):
             at = first + tl.arange(0, BLOCK)
@@ -55,7 +55,9 @@ def segment_words_kernel(
             i = second + tl.arange(0, OTHER)
             begin = tl.load(starts + row + i, i < columns, 0)
             equal = span[:, None] == tl.load(spans + row + i, i < columns, 0)[None, :]
-            equal = equal & ((i % width) < tl.load(counts + sentence * references + i // width, i < columns, 0))[None, :]
+            equal = (
+                equal & ((i % width) < tl.load(counts + sentence * references + i // width, i < columns, 0))[None, :]
+            )
             for step in range(longest):
                 here = tl.load(ids + row + start + step, used & (step < span), 0)
                 there = tl.load(ids + row + begin + step, (i < columns) & (begin + step < columns), 0)
@@ -72,5 +74,7 @@ def forward(keep: bool, *inputs: Any) -> tuple[Outputs, None]:
     batch, references, width = ids.shape
     arguments = (ids.contiguous(), lengths.contiguous(), word_start.contiguous(), *outputs)
     sizes = (references, width, word_start.shape[0])
-    launch(segment_words_kernel, (batch,), *arguments, *sizes, BLOCK=lanes(width, most=128), OTHER=lanes(width, most=64))
+    launch(
+        segment_words_kernel, (batch,), *arguments, *sizes, BLOCK=lanes(width, most=128), OTHER=lanes(width, most=64)
+    )
     return outputs, None
