@@ -154,7 +154,7 @@ def exact_matches_gradient_kernel(
             given = tl.load(grad + (e * batch + row) * orders + order - 1)
             ahead = e + lag
             fits = (clip > 0) & (ahead < steps)
-            window, seen = last_units(units, spans, ahead, order, j + order, row, batch, columns, fits, HAS_SPANS)
+            window, _seen = last_units(units, spans, ahead, order, j + order, row, batch, columns, fits, HAS_SPANS)
             higher = tl.zeros([BLOCK], tl.float32)
             of_window = tl.zeros([BLOCK], tl.float32)
             of_alive = tl.zeros([BLOCK], tl.float32)
@@ -180,7 +180,7 @@ def exact_matches_gradient_kernel(
                 of_alive += tl.where(on, known * level, 0.0)
                 for s in range(1, depth):
                     same = on & tl.load(overlaps + (s - 1) * stride + at, on, 0).to(tl.int1)
-                    ignored, back = last_units(units, spans, lag, s, j + order, row, batch, columns, same, HAS_SPANS)
+                    _ignored, back = last_units(units, spans, lag, s, j + order, row, batch, columns, same, HAS_SPANS)
                     later = e + back
                     same = same & (later < steps)
                     tail, _seen = last_units(units, spans, later, s, j + order, row, batch, columns, same, HAS_SPANS)
