@@ -41,9 +41,7 @@ def candidates(logits: Tensor, labels: Tensor) -> dict[str, Callable[[], Tensor]
         from liger_kernel.transformers import LigerCrossEntropyLoss
 
         flat["Liger cross_entropy"] = LigerCrossEntropyLoss()
-    losses = {
-        name: lambda loss=loss: loss(logits.view(-1, vocabulary), labels.view(-1)) for name, loss in flat.items()
-    }
+    losses = {name: lambda loss=loss: loss(logits.view(-1, vocabulary), labels.view(-1)) for name, loss in flat.items()}
     return losses | {name: lambda loss=loss: loss(logits, labels) for name, loss in found.items()}
 
 

@@ -58,7 +58,7 @@ def test_the_number_of_operations_grows_with_the_logarithm_of_the_positions(asyn
     assert small <= FEW[bool(options)]
 
 
-FEW = {False: 430, True: 530}
+FEW = {False: 380, True: 480}
 
 
 @pytest.mark.parametrize("options", [{"word_start": STARTS}, {"word_start": STARTS, "eos_id": 0}], ids=["words", "eos"])

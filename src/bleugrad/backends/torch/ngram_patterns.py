@@ -1,4 +1,4 @@
-"""Clips and self-overlaps of n-grams by comparing all pairs of columns: few operations, O(B L^2) bytes."""
+"""Clips and self-overlaps of n-grams by comparing all pairs of columns: few operations, O(B N L^2) bytes."""
 
 import torch
 from torch import Tensor
@@ -10,27 +10,20 @@ def forward(keep: bool, ids: Tensor, lengths: Tensor, max_order: int) -> tuple[O
     """See :data:`bleugrad.backends.operations.ngram_patterns`. O(B N L^2) time."""
     batch, references, width = ids.shape
     flat, columns = ids.flatten(1), references * width
-    padded = torch.nn.functional.pad(flat, (0, max_order))
-    position, column = torch.arange(width, device=ids.device), torch.arange(columns, device=ids.device)
-    left = (lengths[..., None] - position).flatten(1)  # tokens up to the end of the reference
-    equal, earlier = flat[:, :, None] == flat[:, None, :], column[:, None] > column
-    same, clips, runs = equal, [], torch.ones_like(flat, dtype=torch.bool)
+    column, orders = (torch.arange(size, device=ids.device) for size in (columns, max_order + 1))
+    tokens = torch.nn.functional.pad(flat, (0, max_order)).unfold(1, max_order, 1)[:, :columns]  # (B, L, N)
+    fits = (lengths[..., None] - column[:width]).flatten(1)[..., None] >= orders[1:]
+    equal = _runs(tokens[:, :, None] == tokens[:, None]) * fits[:, None]  # (B, L, L, N)
+    most = equal.view(batch, columns, references, width, max_order).sum(3).amax(2)
+    again = (equal * (column[:, None] > column)[..., None]).amax(2)
+    clips = (most * (fits & (again == 0))).transpose(1, 2).contiguous()
     overlaps = torch.zeros(max_order - 1, batch, max_order, columns, dtype=torch.bool, device=ids.device)
-    for order in range(1, max_order + 1):
-        if order > 1:
-            nexts = padded[:, order - 1 : order - 1 + columns]
-            same = same & (nexts[:, :, None] == nexts[:, None, :])
-        fits = left >= order
-        counted = same & fits[:, None, :]
-        most = counted.view(batch, columns, references, width).sum(3).amax(2)
-        first = fits & ~(counted & earlier).any(2)
-        clips.append(torch.where(first, most, 0))
-    inside = column + torch.arange(1, max_order + 1, device=ids.device)[:, None] <= columns
-    for shift in range(1, min(max_order, columns)):
-        repeats = padded[:, :-shift] == padded[:, shift:]
-        runs = repeats[:, :columns]
-        for order in range(shift + 1, max_order + 1):
-            if order > shift + 1:
-                runs = runs & repeats[:, order - shift - 1 : order - shift - 1 + columns]
-            overlaps[shift - 1, :, order - 1] = runs & inside[order - 1]
-    return (torch.stack(clips, 1), overlaps), None
+    for shift in range(1, max_order):
+        same = _runs(tokens[..., shift:] == tokens[..., :-shift])
+        overlaps[shift - 1, :, shift:] = same.transpose(1, 2)
+    return (clips, overlaps & (column + orders[1:, None] <= columns)), None
+
+
+def _runs(equal: Tensor) -> Tensor:
+    """1 where all entries of the last axis so far are True."""
+    return equal.cumprod(-1, dtype=torch.uint8)
