@@ -1,5 +1,8 @@
 """Devices that are not waited for: the values of the CPU path, no host synchronisation, few operations."""
 
+import gc
+import weakref
+
 import pytest
 import torch
 
@@ -90,3 +93,19 @@ def test_gradients_of_the_operations_for_devices(seed, words, order):
         return operations.corpus_bleu(matches, totals, chances[0], None, limits, [0.5, 0.2, 0.3], 0.5)
 
     assert torch.autograd.gradcheck(value, (probs, opening))
+
+
+@pytest.mark.parametrize("options", [{}, {"word_start": STARTS, "eos_id": 0}], ids=["tokens", "words, eos"])
+def test_nothing_lives_on(asynchronous, options):
+    """Without a backward pass the graph frees itself: no operation keeps its own output."""
+    loss = bleugrad.ExpectedBLEULoss(**options)
+    labels = torch.randint(9, (2, 5))
+    gc.disable()
+    try:
+        loss(torch.randn(2, 5, 60, requires_grad=True), labels)
+        logits = torch.randn(2, 5, 60, requires_grad=True)
+        alive, value = weakref.ref(logits), loss(logits, labels)
+        del logits, value
+        assert alive() is None
+    finally:
+        gc.enable()

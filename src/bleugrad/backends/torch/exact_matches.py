@@ -25,7 +25,7 @@ def forward(keep: bool, *inputs: Any) -> tuple[Outputs, Any]:
     unit_probs, _, _, clips, _, _ = inputs
     if unit_probs.device.type not in SYNCHRONOUS and unit_probs.numel():
         run = SlotRun(inputs)
-        return (run.matches,), run if keep else None
+        return (run.matches(),), run if keep else None
     runs = _runs(*inputs)
     kept = list(runs) if keep and unit_probs.numel() * clips.shape[1] <= KEPT_ELEMENTS else None
     return (sum_matches(runs if kept is None else kept, unit_probs, clips),), kept

@@ -46,7 +46,7 @@ class Slots:
 
 
 class SlotRun:
-    """The recursion, run forward; ``matches`` (T, B, N) are the new matches."""
+    """The recursion, run forward."""
 
     def __init__(self, inputs: Any) -> None:
         self.units, self.alive, self.opening, clips, overlaps, self.spans = inputs
@@ -64,7 +64,10 @@ class SlotRun:
             self.tails.append(tail)
             self.sources.append((same, source))
         self.recursion = (_Tree if self.spans is None and self.opening is None else _Walk)(self, order)
-        self.matches = self.recursion.completed.sum(3).transpose(1, 2).contiguous()
+
+    def matches(self) -> Tensor:
+        """The new matches, (T, B, N)."""
+        return self.recursion.completed.sum(3).transpose(1, 2).contiguous()
 
     def expanded(self, values: Tensor) -> Tensor:
         """(T, B) to (T, N, B, L)."""
@@ -73,7 +76,7 @@ class SlotRun:
     def backward(self, grad: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """The gradients of the units, of ``alive`` and of ``opening``."""
         slots = self.slots
-        of_q, of_tails, *others = self.recursion.backward(grad.transpose(1, 2)[..., None])
+        of_q, of_tails, *others = self.recursion.backward(self, grad.transpose(1, 2)[..., None])
         of_windows = torch.zeros_like(self.windows)
         of_windows.scatter_add_(3, slots.pattern.expand(self.shape), of_q * slots.used)
         for shift, ((same, source), of_tail) in enumerate(zip(self.sources, of_tails, strict=True)):
@@ -90,12 +93,12 @@ class _Tree:
 
     def __init__(self, of: SlotRun, order: Tensor) -> None:
         _steps, orders, batch, columns = of.shape
-        self.of, self.own = of, torch.eye(orders, device=order.device, dtype=of.units.dtype)[:, None, None]
+        self.own = torch.eye(orders, device=order.device, dtype=of.units.dtype)[:, None, None]
         beta = of.slots.take(of.windows)[..., None] * self.own
         self.lives = None if of.alive is None else of.expanded(of.alive)
         for shift, tail in enumerate(of.tails, start=1):
             beta[..., shift - 1] += tail
-            beta[..., shift] -= tail if of.alive is None else tail * self._earlier(shift)
+            beta[..., shift] -= tail if of.alive is None else tail * _earlier(of, shift)
         sentence = torch.arange(orders * batch, device=order.device).view(orders, batch, 1) * columns
         first = (of.slots.begin + sentence).flatten()
         alive = None if self.lives is None else self.lives.flatten(1)
@@ -104,35 +107,35 @@ class _Tree:
         moved = (self.before if self.lives is None else self.lives * self.before) - levels
         self.completed = moved * of.slots.weight
 
-    def _earlier(self, shift: int) -> Tensor:
-        """alive_{e - shift}, 1 before the start."""
-        alive = self.of.alive
-        assert alive is not None
-        return self.of.expanded(torch.nn.functional.pad(alive[:-shift], (0, 0, min(shift, len(alive)), 0), value=1.0))
-
-    def backward(self, grad: Tensor) -> tuple[Tensor, list[Tensor], Tensor | None, None]:
-        of_moved = grad * self.of.slots.weight
+    def backward(self, of: SlotRun, grad: Tensor) -> tuple[Tensor, list[Tensor], Tensor | None, None]:
+        of_moved = grad * of.slots.weight
         of_before = of_moved if self.lives is None else of_moved * self.lives
         of_beta, of_alive = self.tree.backward(-of_moved.flatten(1), of_before.flatten(1))
-        of_beta = of_beta.view(*self.of.shape, -1)
+        of_beta = of_beta.view(*of.shape, -1)
         if of_alive is not None:
-            of_alive = torch.addcmul(of_alive.view(self.of.shape), of_moved, self.before)
+            of_alive = torch.addcmul(of_alive.view(of.shape), of_moved, self.before)
         of_tails = []
-        for shift, tail in enumerate(self.of.tails, start=1):
+        for shift, tail in enumerate(of.tails, start=1):
             here, after = of_beta[..., shift - 1], of_beta[..., shift]
             if of_alive is None:
                 of_tails.append(here - after)
             else:
-                of_tails.append(torch.addcmul(here, after, self._earlier(shift), value=-1))
+                of_tails.append(torch.addcmul(here, after, _earlier(of, shift), value=-1))
                 of_alive[:-shift].addcmul_(after[shift:], tail[shift:], value=-1)
         return (of_beta * self.own).sum(4), of_tails, of_alive, None
+
+
+def _earlier(of: SlotRun, shift: int) -> Tensor:
+    """alive_{e - shift}, 1 before the start."""
+    assert of.alive is not None
+    return of.expanded(torch.nn.functional.pad(of.alive[:-shift], (0, 0, min(shift, len(of.alive)), 0), value=1.0))
 
 
 class _Walk:
     """The recursion over positions, for words."""
 
     def __init__(self, of: SlotRun, order: Tensor) -> None:
-        self.of, slots, longest = of, of.slots, of.orders
+        slots, longest = of.slots, of.orders
         steps, orders, _batch, columns = of.shape
         lags: Tensor = order.expand(of.shape[1:])
         backs: list[Tensor | int] = list(range(1, orders))
@@ -158,11 +161,9 @@ class _Walk:
         completed, self.trace = renewal.run(self.chain)
         self.completed = completed.view(of.shape).flip(0) * slots.used
 
-    def backward(self, grad: Tensor) -> tuple[Tensor, list[Tensor], Tensor | None, Tensor | None]:
-        given = (grad * self.of.slots.used).flatten(1)
+    def backward(self, of: SlotRun, grad: Tensor) -> tuple[Tensor, list[Tensor], Tensor | None, Tensor | None]:
+        given = (grad * of.slots.used).flatten(1)
         found = renewal.adjoint(self.chain, self.trace, given, given.new_ones(()))
-        of_alive, of_opening = (
-            None if one is None else one.view(self.of.shape) for one in (found.alive, found.opening)
-        )
-        of_tails = [tail.view(self.of.shape) for tail in found.tails]
-        return found.window_probs.view(self.of.shape), of_tails, of_alive, of_opening
+        of_alive, of_opening = (None if one is None else one.view(of.shape) for one in (found.alive, found.opening))
+        of_tails = [tail.view(of.shape) for tail in found.tails]
+        return found.window_probs.view(of.shape), of_tails, of_alive, of_opening

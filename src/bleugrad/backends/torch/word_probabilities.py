@@ -13,7 +13,7 @@ def forward(keep: bool, *inputs: Tensor) -> tuple[Outputs, Any]:
     """See :data:`bleugrad.backends.operations.word_probabilities`. O(T B W) time per token of a word."""
     if inputs[0].device.type not in SYNCHRONOUS:
         doubled = _DoubledProducts(*inputs)
-        return (doubled.products,), doubled if keep else None
+        return (doubled.products(),), doubled if keep else None
     products = _Products(inputs[0].shape, *inputs[1:])
     return (products.forward(inputs[0]),), products if keep else None
 
@@ -51,7 +51,10 @@ class _DoubledProducts:
                 break
             used, size = used + digit * size, 2 * size
             self.runs.append(self.runs[-1] * self._earlier(self.runs[-1], size // 2))
-        self.products = torch.stack(self.factors).prod(0) * self.allowed
+
+    def products(self) -> Tensor:
+        """The products, (T, B, W)."""
+        return torch.stack(self.factors).prod(0) * self.allowed
 
     @staticmethod
     def _earlier(runs: Tensor, size: int) -> Tensor:
