@@ -51,6 +51,21 @@ def walked(dtype=torch.float64, **options):
     return bleugrad.ExpectedBLEULoss(**options)(output, references=REFERENCES)
 
 
+def on_devices():
+    """The operations that only devices use which are not waited for."""
+    ids = torch.tensor([[[2, 2, 2, 2], [-100, 1, 0, 2]]])
+    closed, lengths = operations.close_up(ids != -100, ids, None)
+    operations.ngram_patterns(closed, lengths, 3)
+    probs, opening = (torch.rand(shape, dtype=torch.float64, requires_grad=True) for shape in ((2, 3, 4), (2, 3)))
+    order, limits = torch.tensor([[0, 1, 2], [1, 2, 0]]), torch.tensor([3, 2])
+    arranged = operations.row_windows(probs, opening, order, limits, torch.tensor([2, 1]), 2, True)
+    units, alive, survival, stop, _, opened, boundary, _ = arranged
+    new_matches = units * alive[..., None] * survival[..., None] * opened[..., None]
+    matches, totals = operations.match_totals(new_matches, boundary, stop / stop.sum(1, keepdim=True), None)
+    mass = stop[0] / stop[0].sum()
+    return operations.corpus_bleu(matches, totals + 3, mass, None, limits, [0.5, 0.25, 0.25], 1.0)
+
+
 ROWS, PROJECTED = "row_probabilities", "projected_probabilities"
 # Each call's operations are checked, those that an earlier one has not shown in the same form.
 CALLS = {
@@ -79,6 +94,7 @@ CALLS = {
     "frames, half": (lambda: framed(torch.bfloat16), {"frame_probabilities"}),
     "paths": (walked, {"path_matches"}),
     "paths, lengths only": (lambda: walked(torch.float32, method="clipped_mean"), {"path_matches"}),
+    "devices": (on_devices, {"close_up", "ngram_patterns", "row_windows", "match_totals", "corpus_bleu"}),
     "samples": (lambda: sampled(cross_entropy_weight=1.0), {"sampled_rows"}),
     "samples, words": (lambda: sampled(samples=2, word_start=STARTS, eos_id=EOS), {"sampled_rows"}),
 }
@@ -172,9 +188,11 @@ def test_every_backend_has_the_values_and_gradients_of_torch(recorded, name):
     forwards, backwards = recorded(call)
     for found in wanted - {"segment_words"}:  # numbers words differently, which has a test of its own
         operation, inputs = OPERATIONS[found], fresh(forwards[found])
+        if "c" not in operation.backends:
+            continue
         needs, grads, *_ = fresh(backwards[found])
         results = []
-        for backend in operation.backends:
+        for backend in ("c", "torch"):  # Triton has tests of its own
             if (result := operation._module(backend).forward(True, *inputs)) is None:
                 assert (name, found) in UNSUPPORTED
                 continue
@@ -206,7 +224,7 @@ def test_the_backend_last_used_is_known(seed, monkeypatch, kernels):
     logits = torch.randn(2, 4, VOCABULARY, requires_grad=True)
     for options in ({"word_start": STARTS, "eos_id": EOS}, {"method": "bound"}):
         bleugrad.expected_bleu(logits, [[0, 1], [2, 2]], **options)
-    projected(), sampled()
+    projected(), sampled(), on_devices()
     wanted = {name: kernels if "c" in operation.backends else "torch" for name, operation in OPERATIONS.items()}
     assert wanted[PROJECTED] == "torch"
     assert last_used() == wanted

@@ -24,6 +24,8 @@ import torch
 from torch import Tensor
 from torch._C._functorch import is_functorch_wrapped_tensor
 
+from bleugrad.backends.devices import has_triton
+
 Outputs: TypeAlias = tuple[Tensor, ...]
 
 PLAIN = (Tensor, torch.nn.Parameter)
@@ -37,7 +39,7 @@ def last_used() -> dict[str, str]:
 
     >>> import torch, bleugrad
     >>> _ = bleugrad.expected_bleu(torch.zeros(1, 3, 2), [[0, 0]])
-    >>> last_used()["exact_matches"] in ("c", "torch")
+    >>> last_used()["exact_matches"] in ("c", "triton", "torch")
     True
     """
     return dict(_last_used)
@@ -92,6 +94,8 @@ class Operation:
     def forward(self, keep: bool, inputs: tuple[Any, ...]) -> tuple[Outputs, Any, ModuleType]:
         """The outputs and what was kept, by the first backend that supports the inputs, and its implementation."""
         for backend in self.backends:
+            if backend == "triton" and not has_triton(inputs[0]):
+                continue
             result = self._module(backend).forward(keep, *inputs)
             if result is not None:
                 _last_used[self.name] = backend
@@ -120,8 +124,9 @@ class Operation:
         Outside autocast, which would run matrix products in half precision.
         """
         modules = [implementation] if implementation is not None else []
+        backends = [one for one in self.backends if one != "triton" or has_triton(outputs[0])]
         with torch.autocast(outputs[0].device.type, enabled=False):
-            for module in (*modules, *map(self._module, self.backends)):
+            for module in (*modules, *map(self._module, backends)):
                 own = kept if module is implementation else None
                 found = module.backward(own, needs, grads, outputs, inputs)
                 if found is not None:

@@ -24,7 +24,7 @@ row_probabilities = Operation(
     outputs=3,
     shapes=_gathered,
     gradients=("logits",),
-    backends=("c",),
+    backends=("c", "triton"),
 )
 """Probabilities of the tokens ``ids`` (B, L) at each position of ``logits`` (B, T, V): (B, T, L). Exact.
 
@@ -109,7 +109,7 @@ word_probabilities = Operation(
     outputs=1,
     shapes=lambda match_probs, starts, *_: (match_probs.new_empty(*match_probs.shape[:2], starts.shape[1]),),
     gradients=("match_probs",),
-    backends=("c",),
+    backends=("c", "triton"),
 )
 """Probability that the window ending at t is each word of the references: (T, B, L) to (T, B, W). Exact.
 
@@ -123,7 +123,7 @@ exact_matches = Operation(
     outputs=1,
     shapes=lambda unit_probs, alive, opening, clips, *_: (unit_probs.new_empty(*unit_probs.shape[:2], clips.shape[1]),),
     gradients=("unit_probs", "alive", "opening"),
-    backends=("c",),
+    backends=("c", "triton"),
 )
 """Expected new clipped matches completed at each position: (T, B, L) to (T, B, N). Exact. See ``matches/exact.py``."""
 
@@ -179,7 +179,7 @@ def _sum_shape(mass: Tensor) -> Outputs:
 
 
 sum_distribution = Operation(
-    "sum_distribution", "Tensor mass", outputs=1, shapes=_sum_shape, gradients=("mass",), backends=("c",)
+    "sum_distribution", "Tensor mass", outputs=1, shapes=_sum_shape, gradients=("mass",), backends=("c", "triton")
 )
 """The distribution of the sum of B independent numbers: (1, P, B, S) to (1, P, at least B (S - 1) + 1). Exact.
 
@@ -193,7 +193,7 @@ word_counts = Operation(
     outputs=1,
     shapes=lambda opening, *_: (opening.new_empty(opening.shape[1], opening.shape[0] + 1),),
     gradients=("opening", "alive", "stop"),
-    backends=("c",),
+    backends=("c", "triton"),
 )
 """Probability (B, T + 1) of each number of words of a hypothesis with ``limits`` (B,) tokens. Exact.
 
@@ -208,11 +208,114 @@ def _segments(ids: Tensor, lengths: Tensor, word_start: Tensor) -> Outputs:
 
 
 segment_words = Operation(
-    "segment_words", "Tensor ids, Tensor lengths, Tensor word_start", outputs=5, shapes=_segments, backends=("c",)
+    "segment_words",
+    "Tensor ids, Tensor lengths, Tensor word_start",
+    outputs=5,
+    shapes=_segments,
+    backends=("c", "triton"),
 )
 """The words of references ``ids`` (B, K, R) with ``lengths`` (B, K); ``word_start`` (V,) bool opens a word.
 
 Returns (B, K, W) each: the first column of the word among the K R columns, its number of tokens, a number that is equal
 within a sentence iff the words are, and whether it begins with a token that continues a word; then the number of words
 (B, K).
+"""
+
+
+close_up = Operation(
+    "close_up",
+    "Tensor valid, Tensor? values, int? eos_id",
+    outputs=2,
+    shapes=lambda valid, *_: tuple(
+        torch.empty(shape, dtype=torch.int64, device=valid.device) for shape in (valid.shape, valid.shape[:-1])
+    ),
+    backends=("triton",),
+)
+"""The valid entries of the last axis before its first valid ``eos_id``, in order, then 0; and how many there are.
+
+The entries are those of ``values``, of the shape of ``valid``, or their positions if that is None.
+"""
+
+
+def _patterns(ids: Tensor, lengths: Tensor, max_order: int) -> Outputs:
+    clips = ids.new_empty(ids.shape[0], max_order, ids.shape[1] * ids.shape[2])
+    return clips, clips.new_empty(max_order - 1, *clips.shape, dtype=torch.bool)
+
+
+ngram_patterns = Operation(
+    "ngram_patterns", "Tensor ids, Tensor lengths, int max_order", outputs=2, shapes=_patterns, backends=("triton",)
+)
+"""Clips (B, N, L) and overlaps (D, B, N, L) of :class:`bleugrad.references.ngrams.Patterns`, from ids (B, K, R)."""
+
+
+def _arranged(
+    match_probs: Tensor,
+    opening: Tensor | None,
+    order: Tensor | None,
+    limits: Tensor,
+    more: Tensor | None,
+    most: int,
+    ends: bool,
+) -> Outputs:
+    batch, steps, columns = match_probs.shape
+    empty, long = match_probs.new_empty, steps + most
+    each = (long, batch) if ends else (0,)
+    sizes = (batch, long + 1) if ends else (0,)
+    lengths = sizes if opening is None else (0,)
+    opened = (0,) if opening is None else (long, batch)
+    units = empty(long, batch, columns - ends)
+    return (
+        units,
+        empty(each),
+        empty(each),
+        empty(sizes),
+        empty(lengths),
+        empty(opened),
+        empty(opened),
+        limits.new_empty(batch),
+    )
+
+
+row_windows = Operation(
+    "row_windows",
+    "Tensor match_probs, Tensor? opening, Tensor? order, Tensor limits, Tensor? more, int most, bool ends",
+    outputs=8,
+    shapes=_arranged,
+    gradients=("match_probs", "opening"),
+    backends=("triton",),
+)
+"""Match probabilities (B, T, L) in the order in which positions count, time first: (T', B, L).
+
+The counted positions are the first ``limits`` (B,) in ``order`` (B, T), all if that is None. ``most`` positions are
+appended, ``more`` (B,) of which count, or all of them, with a token that matches nothing. If ``ends``, the last column
+is EOS. Returns also the three fields of :class:`bleugrad.lengths.lengths.Stopping`, the distribution of the length
+(B, T' + 1) where there is no ``opening`` (B, T), that and the probability that a word can end at t, time first, and the
+new limits; empty tensors where they do not exist.
+"""
+
+match_totals = Operation(
+    "match_totals",
+    "Tensor new_matches, Tensor? boundary, Tensor probs, Tensor? support",
+    outputs=2,
+    shapes=lambda new_matches, *_: tuple(new_matches.new_empty(new_matches.shape[1:]) for _ in range(2)),
+    gradients=("new_matches", "boundary", "probs"),
+    backends=("triton",),
+)
+"""Expected matches and totals (B, N), from new matches (T, B, N), and lengths of probability ``probs`` (B, S).
+
+New matches are multiplied by ``boundary`` (T, B). The lengths are ``support`` (B, S), or 0..S - 1 if that is None.
+"""
+
+corpus_bleu = Operation(
+    "corpus_bleu",
+    "Tensor matches, Tensor totals, Tensor? mass, Tensor? lengths, Tensor wanted, float[] weights, float smoothing",
+    outputs=1,
+    shapes=lambda matches, *_: (matches.new_empty(()),),
+    gradients=("matches", "totals", "mass"),
+    backends=("triton",),
+)
+"""BLEU of a batch, a scalar: ``BP * prod_n ((sum O_n + s) / (sum M_n + s)) ^ w_n`` from matches and totals (B, N).
+
+BP is expected over the distribution ``mass`` (S,) of the summed length, or that of the sum of ``lengths`` (B,); the
+reference length is the sum of ``wanted`` (B,).
 """

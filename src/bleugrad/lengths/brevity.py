@@ -5,7 +5,7 @@ from torch import Tensor
 
 from bleugrad.backends import operations
 from bleugrad.backends.dtypes import widest_float
-from bleugrad.lengths.lengths import Lengths
+from bleugrad.lengths.lengths import FixedLengths, Lengths
 from bleugrad.pooling import Pool
 from bleugrad.references.sequences import References
 
@@ -40,9 +40,9 @@ def pooled_brevity_penalty(lengths: Lengths, references: References, pool: Pool 
     O(B T log^2) time by fast Fourier transforms, in float64.
     """
     dtype = lengths.probs.dtype
-    if lengths.fixed:
-        closest = references.closest_lengths(lengths.support)
-        sums = torch.stack([lengths.support.sum(), closest.sum()])
+    if isinstance(lengths, FixedLengths):
+        closest = references.closest_lengths(lengths.known)
+        sums = torch.stack([lengths.known.sum(), closest.sum()])
         return brevity_penalties(*(sums if pool is None else pool.sum(sums)).to(dtype))
     pool, exact = pool or Pool(), widest_float(lengths.probs.device)
     probs = lengths.probs.to(exact)
@@ -55,6 +55,19 @@ def pooled_brevity_penalty(lengths: Lengths, references: References, pool: Pool 
         wanted = (weighted / torch.where(mass.abs() > torch.finfo(exact).eps, mass, 1)).clamp(least, most)
     total = torch.arange(mass.shape[0], device=mass.device, dtype=exact)
     return torch.dot(mass, brevity_penalties(total, wanted)).to(dtype)
+
+
+def summed_lengths(lengths: Lengths, references: References) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """The distribution of a batch's summed length or its lengths (B, 1), and the reference lengths (B, 1).
+
+    The last is None where the reference lengths depend on a random length.
+    """
+    if isinstance(lengths, FixedLengths):
+        return None, lengths.known, references.closest_lengths(lengths.known)
+    if references.ids.shape[1] > 1 or not lengths.probs.numel():
+        return None, None, None
+    (mass,) = _sum_of_rows([lengths.probs.to(widest_float(lengths.probs.device))])
+    return mass, None, references.lengths
 
 
 def _pooled_sum(parts: list[Tensor], pool: Pool) -> list[Tensor]:

@@ -10,14 +10,15 @@ from bleugrad.backends import operations
 
 @dataclass(frozen=True)
 class Lengths:
-    """The possible lengths of each hypothesis, ``support`` (B, S) long, with their probabilities ``probs`` (B, S).
+    """The possible lengths 0..S - 1 of each hypothesis, with their probabilities ``probs`` (B, S)."""
 
-    A ``fixed`` length is S = 1 with probability 1; a random one has the support 0..T.
-    """
-
-    support: Tensor
     probs: Tensor
-    fixed: bool = False
+
+    @property
+    def support(self) -> Tensor:
+        """The possible lengths, (B, S)."""
+        batch, sizes = self.probs.shape
+        return torch.arange(sizes, device=self.probs.device).expand(batch, sizes)
 
     def mean(self) -> Tensor:
         """E[length], (B,)."""
@@ -25,8 +26,6 @@ class Lengths:
 
     def mean_totals(self, max_order: int) -> Tensor:
         """E[M_n], (B, N)."""
-        if self.fixed:
-            return self.ngram_totals(max_order).squeeze(2)
         possible, orders = (torch.arange(size, device=self.probs.device) for size in (self.probs.shape[1], max_order))
         table = possible[:, None] - orders
         return (self.probs[..., None] * table.clamp_(min=0)).sum(1)  # a product of matrices would heed autocast
@@ -38,11 +37,30 @@ class Lengths:
 
 
 @dataclass(frozen=True)
+class FixedLengths(Lengths):
+    """One length of each hypothesis, ``known`` (B, 1), with probability 1."""
+
+    known: Tensor
+
+    @property
+    def support(self) -> Tensor:
+        """The lengths, (B, 1)."""
+        return self.known
+
+    def mean_totals(self, max_order: int) -> Tensor:
+        """M_n, (B, N)."""
+        return self.ngram_totals(max_order).squeeze(2)
+
+
+@dataclass(frozen=True)
 class Stopping:
     """How sequences end before their first EOS, or at their limit.
 
     ``alive`` (T, B) is the probability that token t is not EOS, ``survival`` (T, B) that none of the tokens 0..t is,
     and ``stop`` (B, T + 1) that a hypothesis which has reached length l ends there.
+
+    ``P(length = l) = P(length >= l) * p[l, EOS]`` for l below the limit, with
+    ``P(length >= l) = prod_{s < l} (1 - p[s, EOS])``; what is left falls on the limit. Exact.
     """
 
     alive: Tensor
@@ -50,30 +68,9 @@ class Stopping:
     stop: Tensor
 
 
-def fixed_lengths(lengths: Tensor, dtype: torch.dtype) -> Lengths:
+def fixed_lengths(lengths: Tensor, dtype: torch.dtype) -> FixedLengths:
     """Known lengths (B,)."""
-    return Lengths(lengths[:, None], torch.ones_like(lengths[:, None], dtype=dtype), fixed=True)
-
-
-def stopping(eos_probs: Tensor, limits: Tensor) -> Stopping:
-    """From the probability of EOS at each position (B, T), and the number of positions of each sentence (B,)."""
-    steps = eos_probs.shape[1]
-    position = torch.arange(steps + 1, device=limits.device)
-    stop = torch.where(position[:steps] < limits[:, None], eos_probs, 0)
-    alive = 1 - stop
-    at_limit = (position == limits[:, None]).to(stop.dtype)
-    return Stopping(alive.t(), alive.cumprod(1).t(), torch.nn.functional.pad(stop, (0, 1)) + at_limit)
-
-
-def random_lengths(ending: Stopping) -> Lengths:
-    """Lengths in tokens.
-
-    ``P(length = l) = P(length >= l) * p[l, EOS]`` for l below the limit, with
-    ``P(length >= l) = prod_{s < l} (1 - p[s, EOS])``; what is left falls on the limit. Exact.
-    """
-    batch, sizes = ending.stop.shape
-    reached = torch.cat([ending.stop.new_ones(batch, 1), ending.survival.t()], 1)
-    return Lengths(all_lengths(batch, sizes, ending.stop.device), reached * ending.stop)
+    return FixedLengths(torch.ones_like(lengths[:, None], dtype=dtype), lengths[:, None])
 
 
 def word_counts(opening: Tensor, limits: Tensor, ending: Stopping | None = None) -> Lengths:
@@ -84,11 +81,4 @@ def word_counts(opening: Tensor, limits: Tensor, ending: Stopping | None = None)
     sentence.
     """
     stops = (None, None) if ending is None else (ending.alive, ending.stop)
-    probs = operations.word_counts(opening, limits, *stops)
-    batch, sizes = probs.shape
-    return Lengths(all_lengths(batch, sizes, limits.device), probs)
-
-
-def all_lengths(batch: int, sizes: int, device: torch.device) -> Tensor:
-    """The support 0..sizes - 1 of each sentence: (B, sizes)."""
-    return torch.arange(sizes, device=device).expand(batch, sizes)
+    return Lengths(operations.word_counts(opening, limits, *stops))

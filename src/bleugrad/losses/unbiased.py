@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from bleugrad.lengths.lengths import FixedLengths
 from bleugrad.losses.base import LossOptions
 from bleugrad.losses.rewards import RewardedSamples, score_matches
 from bleugrad.losses.sampling import SampledLossBase, SampledRows, with_gradient_of
@@ -143,7 +144,7 @@ class UnbiasedBLEULoss(SampledLossBase):
         statistics = row_statistics(drawn.chosen_log_probs.exp(), drawn.opening, targets, "exact")
         linear, joint = linearise(statistics, self.expectation.score)
         expected = linear.expectation(statistics.lengths.probs, joint)
-        stand_in = linear.of_samples(samples, random_length=not statistics.lengths.fixed)
+        stand_in = linear.of_samples(samples, random_length=not isinstance(statistics.lengths, FixedLengths))
         self._record(samples, stand_in, targets.limits > 0)
         residuals = (samples.rewards - stand_in).to(expected.dtype)
         value = 1 - expected - residuals.mean(1)

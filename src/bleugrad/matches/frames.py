@@ -17,9 +17,10 @@ in such a model, so the expectation is over what the model does in use.
 from torch import Tensor
 
 from bleugrad.backends import operations
+from bleugrad.backends.torch.row_windows import counted_first
 from bleugrad.lengths.frames import frame_lengths
 from bleugrad.matches.clipped_mean import clipped, frame_counts
-from bleugrad.matches.statistics import ExpectedStatistics, counted_first
+from bleugrad.matches.statistics import ExpectedStatistics
 from bleugrad.references.targets import Targets
 
 
@@ -37,11 +38,11 @@ def frame_statistics(match_probs: Tensor, repeated: Tensor, targets: Targets, me
     """
     patterns = targets.patterns
     assert patterns is not None
-    probs = counted_first(match_probs, targets).transpose(0, 1)
+    probs = counted_first(match_probs, targets.order, targets.limits).transpose(0, 1)
     tokens, blank = probs[..., :-1].contiguous(), probs[..., -1].contiguous()
     if method == "exact":
         matches = operations.frame_matches(tokens, blank, patterns.clips, patterns.overlaps, targets.columns)
     else:
         matches = clipped(frame_counts(tokens, blank, targets.columns, patterns.clips.shape[1]), patterns.clips)
-    lengths = frame_lengths(blank.t(), counted_first(repeated, targets), targets.limits)
+    lengths = frame_lengths(blank.t(), counted_first(repeated, targets.order, targets.limits), targets.limits)
     return ExpectedStatistics(matches, lengths.mean_totals(patterns.clips.shape[1]), lengths, targets.units)

@@ -8,9 +8,10 @@ distribution of the length is the same sum without emissions. Both are exact.
 from torch import Tensor
 
 from bleugrad.backends import operations
-from bleugrad.lengths.lengths import Lengths, all_lengths
+from bleugrad.backends.torch.row_windows import counted_first
+from bleugrad.lengths.lengths import Lengths
 from bleugrad.matches.clipped_mean import clipped, path_counts
-from bleugrad.matches.statistics import ExpectedStatistics, counted_first
+from bleugrad.matches.statistics import ExpectedStatistics
 from bleugrad.references.targets import Targets
 
 
@@ -27,7 +28,7 @@ def path_statistics(match_probs: Tensor, transitions: Tensor, targets: Targets, 
     """
     patterns = targets.patterns
     assert patterns is not None
-    clips, match_probs = patterns.clips, counted_first(match_probs, targets)
+    clips, match_probs = patterns.clips, counted_first(match_probs, targets.order, targets.limits)
     tokens, overlaps, ids = match_probs.transpose(0, 1), patterns.overlaps, targets.columns
     counted = clips
     if method != "exact":  # the distribution of the length only
@@ -35,5 +36,5 @@ def path_statistics(match_probs: Tensor, transitions: Tensor, targets: Targets, 
     matches, probs = operations.path_matches(tokens.contiguous(), transitions, counted, overlaps, ids, targets.limits)
     if method != "exact":
         matches = clipped(path_counts(match_probs, transitions, clips.shape[1]), clips)
-    lengths = Lengths(all_lengths(len(probs), probs.shape[1], probs.device), probs)
+    lengths = Lengths(probs)
     return ExpectedStatistics(matches, lengths.mean_totals(clips.shape[1]), lengths, targets.units)

@@ -5,7 +5,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from bleugrad.lengths.lengths import Lengths, Stopping, fixed_lengths, random_lengths, stopping, word_counts
+from bleugrad.backends import operations
+from bleugrad.backends.devices import SYNCHRONOUS, has_triton
+from bleugrad.backends.torch.row_windows import arrange
+from bleugrad.lengths.lengths import FixedLengths, Lengths, Stopping, fixed_lengths, word_counts
 from bleugrad.matches.bound import bound_matches
 from bleugrad.matches.clipped_mean import clipped, row_counts
 from bleugrad.matches.exact import exact_matches
@@ -22,7 +25,7 @@ class UnitWindows:
     ``probs`` (T, B, L): probability that the window ending at t is the unit, token or word, of column j. ``ending``:
     None for a fixed length. ``opening`` and ``boundary`` (T, B): probability that token t opens a word, and that a word
     can end at t; None where tokens are counted. ``limits`` (B,): positions that count. ``new_matches`` (T, B, N):
-    expected new matches completed at each position, None where the paper's bound was asked for.
+    those of :func:`bleugrad.matches.exact.exact_matches`, None where the paper's bound was asked for.
     """
 
     probs: Tensor
@@ -35,11 +38,10 @@ class UnitWindows:
 
     def exact_matches(self) -> Tensor:
         """Expected new matches completed at each position, (T, B, N): their sum over T is E[O_n]. Exact."""
-        if self.new_matches is not None:
-            return self.new_matches
-        matches = exact_matches(
-            self.probs, self.patterns, None if self.ending is None else self.ending.alive, self.opening
-        )
+        matches = self.new_matches
+        if matches is None:
+            alive = None if self.ending is None else self.ending.alive
+            matches = exact_matches(self.probs, self.patterns, alive, self.opening)
         return matches if self.boundary is None else matches * self.boundary[..., None]
 
     def matches_by_length(self) -> Tensor:
@@ -80,65 +82,31 @@ def row_statistics(match_probs: Tensor, opening: Tensor, targets: Targets, metho
     """
     patterns, limits = targets.patterns, targets.limits
     assert patterns is not None
-    match_probs, opening = counted_first(match_probs, targets), counted_first(opening, targets)
-    ends = targets.end_positions
-    most = ends if isinstance(ends, int) else (targets.tokens.ids.shape[2] + 1) // 2
-    if most > 0:
-        match_probs, opening, limits = _with_end(match_probs, opening, limits, ends, most)
-    ending = None
-    if targets.eos_id is not None:
-        ending = stopping(match_probs[..., -1], limits)
-        match_probs = match_probs[..., :-1]
-    match_probs = match_probs.transpose(0, 1)
-    if targets.words is None:
-        lengths = fixed_lengths(limits, match_probs.dtype) if ending is None else random_lengths(ending)
-        windows = UnitWindows(match_probs.contiguous(), patterns, limits, ending, None, None)
-    else:
-        opening = opening.t().contiguous()
+    ends, fused = targets.end_positions, match_probs.device.type not in SYNCHRONOUS and has_triton(match_probs)
+    most, more = (ends, None) if isinstance(ends, int) else ((targets.tokens.ids.shape[2] + 1) // 2, ends)
+    opened = None if targets.words is None else opening
+    inputs = (match_probs, opened, targets.order, limits, more, most, targets.eos_id is not None)
+    probs, *stops, token_lengths, opening, boundary, limits = (operations.row_windows if fused else arrange)(*inputs)
+    ending = None if targets.eos_id is None else Stopping(*stops)
+    if targets.words is not None:
         lengths = word_counts(opening, limits, ending)
-        probs, boundary = word_probabilities(match_probs, targets.words), _word_boundary(opening, limits, ending)
-        windows = UnitWindows(probs, patterns, limits, ending, opening, boundary)
+        windows = UnitWindows(word_probabilities(probs, targets.words), patterns, limits, ending, opening, boundary)
+    else:
+        lengths = fixed_lengths(limits, probs.dtype) if ending is None else Lengths(token_lengths)
+        windows = UnitWindows(probs, patterns, limits, ending, None, None)
+    if fused and method == "exact":
+        alive = None if ending is None else ending.alive
+        windows = replace(windows, new_matches=exact_matches(windows.probs, patterns, alive, windows.opening))
+        support = lengths.known if isinstance(lengths, FixedLengths) else None
+        matches, totals = operations.match_totals(windows.new_matches, windows.boundary, lengths.probs, support)
+        return ExpectedStatistics(matches, totals, lengths, targets.units, windows)
     totals = lengths.mean_totals(patterns.clips.shape[1])
     if method != "exact":
         matches = _bound(windows, targets) if method == "bound" else _clipped_mean(windows)
         return ExpectedStatistics(matches, totals, lengths, targets.units, windows)
-    new_matches = windows.exact_matches()
-    windows = replace(windows, new_matches=new_matches)
-    return ExpectedStatistics(new_matches.sum(0), totals, lengths, targets.units, windows)
-
-
-def counted_first(probs: Tensor, targets: Targets) -> Tensor:
-    """Move the counted positions of (B, T) or (B, T, L) to the front, 0 after them; an empty tensor stays empty."""
-    if targets.order is None or probs.dim() < 2:
-        return probs
-    order, within = targets.order, torch.arange(probs.shape[1], device=probs.device) < targets.limits[:, None]
-    if probs.dim() == 3:
-        order, within = order[..., None].expand_as(probs), within[..., None]
-    return torch.where(within, probs.gather(1, order), 0)
-
-
-def _with_end(
-    match_probs: Tensor, opening: Tensor, limits: Tensor, number: int | Tensor, most: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Append positions that certainly hold a token that matches nothing, a word of its own, to sentences that count.
-
-    ``number`` may differ by sentence, (B,), and is at most ``most``, by which the tensors grow.
-    """
-    pad = torch.nn.functional.pad
-    if opening.dim() == 2:
-        after = torch.arange(opening.shape[1] + most, device=limits.device) >= limits[:, None]
-        opening = pad(opening, (0, most)).masked_fill(after, 1)
-    return pad(match_probs, (0, 0, 0, most)), opening, torch.where(limits > 0, limits + number, 0)
-
-
-def _word_boundary(opening: Tensor, limits: Tensor, ending: Stopping | None) -> Tensor:
-    """(T, B): probability that the token after t opens a word or the sequence ends there."""
-    steps = opening.shape[0]
-    after = torch.arange(1, steps + 1, device=limits.device)[:, None]
-    opens = opening.roll(-1, 0)
-    if ending is not None:
-        opens = opens + ending.stop[:, 1:].t()
-    return opens.masked_fill(after >= limits, 1)
+    new_matches = exact_matches(windows.probs, patterns, None if ending is None else ending.alive, windows.opening)
+    matches = new_matches if windows.boundary is None else new_matches * boundary[..., None]
+    return ExpectedStatistics(matches.sum(0), totals, lengths, targets.units, replace(windows, new_matches=new_matches))
 
 
 def _bound(windows: UnitWindows, targets: Targets) -> Tensor:

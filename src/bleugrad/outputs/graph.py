@@ -9,7 +9,7 @@ from bleugrad.matches.paths import path_statistics
 from bleugrad.matches.statistics import ExpectedStatistics
 from bleugrad.outputs.output import UnalignedOutput
 from bleugrad.outputs.rows import check_floating, check_rows
-from bleugrad.references.sequences import check_lengths
+from bleugrad.references.sequences import check_lengths, reads_back
 from bleugrad.references.targets import Targets
 
 
@@ -76,7 +76,7 @@ class Graph(UnalignedOutput):
         """Probabilities (B, T, T) of the transitions, 0 on and below the diagonal and past the last vertex."""
         steps, limits = self.shape[1], targets.limits
         vertex = torch.arange(steps, device=limits.device)
-        checked, mask = not torch.compiler.is_compiling(), targets.mask
+        checked, mask = reads_back(limits), targets.mask
         if checked and mask is not None and not bool((mask == (vertex < limits[:, None])).all()):
             raise ValueError("mask leaves out vertices before others that count; expected True first, as lengths do")
         possible = (vertex > vertex[:, None]) & (vertex < limits[:, None, None])

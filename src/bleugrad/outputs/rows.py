@@ -9,6 +9,7 @@ from torch import Tensor
 from torch._C._functorch import is_functorch_wrapped_tensor
 
 from bleugrad.backends import operations
+from bleugrad.backends.devices import SYNCHRONOUS
 from bleugrad.backends.dtypes import compute_dtype
 from bleugrad.matches.statistics import ExpectedStatistics, row_statistics
 from bleugrad.outputs.output import Output
@@ -45,7 +46,9 @@ class RowOutput(Output):
             labels = targets.labels[..., None]
         probs = self.token_probabilities(targets.columns, labels, targets.word_start)
         for found in (probs.match_probs, probs.opening[..., None], probs.target_log_probs):
-            if found.numel() and not torch.compiler.is_compiling():  # any number made of the rows shows NaN
+            if (
+                found.numel() and found.device.type in SYNCHRONOUS and not torch.compiler.is_compiling()
+            ):  # any number made of the rows shows NaN
                 bad = found.detach()[..., 0].isnan()
                 if (bad := bad if targets.mask is None else bad & targets.mask).any():
                     raise_broken_row(bad, self.name)
@@ -192,8 +195,11 @@ def check_floating(name: str, value: object, shape: str, dimensions: int) -> Ten
 
 
 def check_rows(probs: Tensor, mask: Tensor | None, name: str) -> None:
-    """Raise if a row that counts has no softmax: its probabilities (B, T, L) are NaN. Skipped in compiled graphs."""
-    if torch.compiler.is_compiling() or not probs.numel():
+    """Raise if a row that counts has no softmax: its probabilities (B, T, L) are NaN.
+
+    Skipped where values are not read back.
+    """
+    if probs.device.type not in SYNCHRONOUS or torch.compiler.is_compiling() or not probs.numel():
         return
     bad = probs.detach()[..., 0].isnan()
     if (bad := bad if mask is None else bad & mask).any():

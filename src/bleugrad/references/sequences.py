@@ -8,6 +8,9 @@ from typing import cast
 import torch
 from torch import Tensor
 
+from bleugrad.backends import operations
+from bleugrad.backends.devices import SYNCHRONOUS
+
 IdLists = Sequence[Sequence[int]] | Sequence[Sequence[Sequence[int]]]
 
 
@@ -20,8 +23,8 @@ class References:
 
     @property
     def has_multiple(self) -> bool:
-        """Whether any sentence has more than one reference (while torch.compile traces: whether K > 1)."""
-        if self.ids.shape[1] == 1 or torch.compiler.is_compiling():
+        """Whether any sentence has more than one reference (whether K > 1 where values are not read back)."""
+        if self.ids.shape[1] == 1 or not reads_back(self.ids):
             return self.ids.shape[1] > 1
         return bool((self.lengths > 0).sum(1).gt(1).any())
 
@@ -49,8 +52,8 @@ def check_ids(name: str, ids: Tensor) -> Tensor:
 
 
 def check_range(name: str, ids: Tensor, valid: Tensor, vocabulary: int | None, ignore_index: int) -> None:
-    """Raise if a valid id is negative or not below ``vocabulary``. Skipped while torch.compile traces."""
-    if torch.compiler.is_compiling() or ids.numel() == 0:
+    """Raise if a valid id is negative or not below ``vocabulary``. Skipped where values are not read back."""
+    if not reads_back(ids) or ids.numel() == 0:
         return
     low, high = torch.aminmax(torch.where(valid, ids, 0))
     if low < 0:
@@ -76,24 +79,31 @@ def check_lengths(name: str, lengths: object, batch: int, steps: int, device: to
     found = check_ids(name, found)
     if found.shape != (batch,):
         raise ValueError(f"{name} has shape {tuple(found.shape)}; expected {(batch,)}")
-    if not torch.compiler.is_compiling() and ((found < 0) | (found > steps)).any():
+    if reads_back(found) and ((found < 0) | (found > steps)).any():
         raise ValueError(f"{name} holds {found.tolist()}; expected lengths from 0 to T = {steps}")
     return found
 
 
-def close_up(values: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
+def close_up(values: Tensor, valid: Tensor, eos_id: int | None = None) -> tuple[Tensor, Tensor]:
     """Move the valid entries of the last axis to the front, in order; 0 after them. Returns values and lengths.
+
+    With ``eos_id`` only the entries before the first valid one.
 
     >>> values, lengths = close_up(torch.tensor([[7, 8, 9]]), torch.tensor([[False, True, True]]))
     >>> values.tolist(), lengths.tolist()
     ([[8, 9, 0]], [2])
     """
-    if not torch.compiler.is_compiling() and bool((valid[..., 1:] <= valid[..., :-1]).all()):
-        return values.masked_fill(~valid, 0), valid.sum(-1)
-    size = values.shape[-1]
-    target = torch.where(valid, valid.long().cumsum(-1) - 1, size)
-    closed = values.new_zeros(*values.shape[:-1], size + 1).scatter(-1, target, values)
-    return closed[..., :size], valid.sum(-1)
+    if reads_back(values):
+        valid, eos_id = before_eos(values, valid, eos_id), None
+        if bool((valid[..., 1:] <= valid[..., :-1]).all()):
+            return values.masked_fill(~valid, 0), valid.sum(-1)
+    closed, lengths = operations.close_up(valid, values, eos_id)
+    return closed, lengths
+
+
+def reads_back(values: Tensor) -> bool:
+    """Whether the host may read values: on CPUs outside torch.compile. See :mod:`bleugrad.backends.devices`."""
+    return values.device.type in SYNCHRONOUS and not torch.compiler.is_compiling()
 
 
 def before_eos(ids: Tensor, valid: Tensor, eos_id: int | None) -> Tensor:
@@ -155,8 +165,14 @@ def prepare_references(
     eos_id: int | None = None,
     ignore_index: int = -100,
     name: str = "references",
+    valid: Tensor | None = None,
 ) -> References:
-    """References from a (B, R) or (B, K, R) tensor or from nested lists, cut before their first ``eos_id``."""
+    """References from a (B, R) or (B, K, R) tensor or from nested lists, cut before their first ``eos_id``.
+
+    ``valid`` (B, R) says which ids of a tensor (B, R) count, if that is known; they were checked then.
+    """
+    if valid is not None and isinstance(references, Tensor):
+        return References(*close_up(references.unsqueeze(1), valid.unsqueeze(1), eos_id))
     if not isinstance(references, Tensor):
         references = _stack_lists(name, references, ignore_index)
     ids = check_ids(name, references).to(device)
@@ -169,7 +185,7 @@ def prepare_references(
         raise ValueError(f"{name} has shape {tuple(ids.shape)}; expected at least one reference per sentence")
     valid = ids != ignore_index
     check_range(name, ids, valid, vocabulary, ignore_index)
-    return References(*close_up(ids, before_eos(ids, valid, eos_id)))
+    return References(*close_up(ids, valid, eos_id))
 
 
 def _stack_lists(name: str, references: IdLists, ignore_index: int) -> Tensor:

@@ -6,8 +6,17 @@ import torch
 from torch import Tensor
 
 from bleugrad.arguments import check_int
+from bleugrad.backends import operations
 from bleugrad.references.ngrams import Patterns, reference_patterns
-from bleugrad.references.sequences import IdLists, References, check_ids, check_range, close_up, prepare_references
+from bleugrad.references.sequences import (
+    IdLists,
+    References,
+    check_ids,
+    check_range,
+    close_up,
+    prepare_references,
+    reads_back,
+)
 from bleugrad.references.words import Words, segment
 
 
@@ -89,7 +98,8 @@ def prepare_targets(
     if references is None:
         if labels is None or labelled is None:
             raise TypeError("labels and references are both None; expected labels (B, T), or references")
-        references, name = torch.where(labelled, labels, ignore_index), "labels"
+        references, name = labels, "labels"
+    counted_only = references is labels and aligned  # no reference is left where no position counts
     tokens = prepare_references(
         references,
         batch=batch,
@@ -99,11 +109,17 @@ def prepare_targets(
         eos_id=eos_id,
         ignore_index=ignore_index,
         name=name,
+        valid=labelled if references is labels else None,
     )
-    order, limits = None, torch.full((batch,), steps, device=device)
-    if mask is not None and (torch.compiler.is_compiling() or not bool(mask.all())):
-        order, limits = close_up(torch.arange(steps, device=device).expand(batch, steps), mask)
-    if leave_out:
+    order = limits = None
+    if mask is not None and (not reads_back(mask) or not bool(mask.all())):
+        if reads_back(mask):
+            order, limits = close_up(torch.arange(steps, device=device).expand(batch, steps), mask)
+        else:
+            order, limits = operations.close_up(mask, None, None)
+    if limits is None:
+        limits = torch.full((batch,), steps, device=device)
+    if leave_out and not counted_only:
         tokens = References(tokens.ids, torch.where(limits[:, None] > 0, tokens.lengths, 0))
     columns = tokens.ids.flatten(1)
     if eos_id is not None:
@@ -134,19 +150,20 @@ def _prepare_labels(
     labels = _check_labels(labels, batch, steps if aligned else None).to(device)
     labelled = labels != ignore_index
     check_range("labels", labels, labelled, vocabulary, ignore_index)
-    given, labels = labelled, torch.where(labelled, labels, 0)
+    labels = labels * labelled
     if not aligned:
         given = labelled.any(1, keepdim=True).expand(batch, steps)
         return given if mask is None else mask & given, labels, labelled
-    mask = given if mask is None else mask
-    return mask, labels, labelled & mask
+    return (labelled, labels, labelled) if mask is None else (mask, labels, labelled & mask)
 
 
 def _without_eos(word_start: Tensor, eos_id: int | None) -> Tensor:
     """EOS opens no word."""
     if eos_id is None:
         return word_start
-    return word_start & (torch.arange(len(word_start), device=word_start.device) != eos_id)
+    starts = word_start.clone()
+    starts[eos_id] = False
+    return starts
 
 
 def check_word_start(word_start: object, vocabulary: int) -> Tensor:

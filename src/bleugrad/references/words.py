@@ -8,11 +8,10 @@ segmentation of the reference.
 from dataclasses import dataclass
 from typing import cast
 
-import torch
 from torch import Tensor
 
 from bleugrad.backends import operations
-from bleugrad.references.sequences import References
+from bleugrad.references.sequences import References, reads_back
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class Words:
 def segment(references: References, word_start: Tensor) -> Words:
     """Words of token references; ``word_start`` (V,) bool says which tokens open one."""
     starts, spans, ids, continued, lengths = operations.segment_words(references.ids, references.lengths, word_start)
-    most = ids.shape[2] if torch.compiler.is_compiling() or not lengths.numel() else max(1, int(lengths.max()))
+    most = max(1, int(lengths.max())) if reads_back(lengths) and lengths.numel() else ids.shape[2]
     columns = (values[..., :most].flatten(1).contiguous() for values in (starts, spans, continued))  # once for all uses
     return Words(References(ids[..., :most], lengths), *columns)
 

@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor
 
 from bleugrad.arguments import check_nonnegative, check_order, check_weights
-from bleugrad.lengths.brevity import expected_brevity_penalty, pooled_brevity_penalty
+from bleugrad.backends import operations
+from bleugrad.backends.devices import SYNCHRONOUS
+from bleugrad.lengths.brevity import expected_brevity_penalty, pooled_brevity_penalty, summed_lengths
 from bleugrad.matches.statistics import ExpectedStatistics
 from bleugrad.pooling import Pool
 
@@ -36,6 +39,11 @@ class BLEU:
 
     def value(self, statistics: ExpectedStatistics, level: str, pool: Pool | None) -> Tensor:
         """BLEU of the expected statistics: a surrogate of expected BLEU."""
+        if level == "corpus" and pool is None and statistics.matches.device.type not in SYNCHRONOUS:
+            mass, lengths, wanted = summed_lengths(statistics.lengths, statistics.references)
+            if wanted is not None:
+                inputs = (statistics.matches, statistics.totals, mass, lengths, wanted, self.weights, self.smoothing)
+                return cast(Tensor, operations.corpus_bleu(*inputs))
         return self.factors(statistics, level, pool)[0]
 
     def factors(
@@ -77,7 +85,8 @@ def weighted_geometric_mean(factors: Tensor, weights: tuple[float, ...]) -> Tens
     used = [order for order, weight in enumerate(weights) if weight > 0]
     if len(used) < len(weights):
         factors = factors[..., used]
-    exponents = factors.new_tensor([weights[order] for order in used])
+    chosen = [weights[order] for order in used]
+    exponents = chosen[0] if len(set(chosen)) == 1 else factors.new_tensor(chosen)  # no copy from the host if equal
     tiny = torch.finfo(factors.dtype).tiny
     mean = (factors.clamp(min=tiny).log() * exponents).sum(-1).exp()
     return torch.where((factors >= tiny).all(-1), mean, 0)

@@ -10,6 +10,7 @@ from bleugrad.backends.c.build import SWITCH
 from bleugrad.backends.c.row_probabilities import _Rows
 from bleugrad.backends.operations import sum_distribution as summed
 from bleugrad.backends.torch import sum_distribution as by_torch
+from bleugrad.backends.torch.row_windows import stopping
 from bleugrad.lengths import lengths
 from bleugrad.references.sequences import References
 from bleugrad.references.words import segment, word_probabilities
@@ -287,7 +288,7 @@ def test_word_counts_of_random_lengths_are_those_of_torch(rng, monkeypatch, step
     weights = torch.from_numpy(rng.normal(size=(5, steps + 1)))
 
     def counts(eos, opened):
-        ending = lengths.stopping(eos, limits)
+        ending = lengths.Stopping(*stopping(eos, limits))
         return lengths.word_counts((opened * (1 - eos)).t(), limits, ending).probs
 
     def compute():

@@ -5,6 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from bleugrad.backends.devices import SYNCHRONOUS
+
 
 class RowGradient(NamedTuple):
     """p[t, v] * (scale_t + opening_scale_t * word_start_v), plus ``pull`` at the ids and ``own`` at the targets.
@@ -61,5 +63,5 @@ class RowGradient(NamedTuple):
         grad.scatter_add_(-1, ids.unsqueeze(-2).expand_as(self.pull), self.pull)
         if targets is not None and self.own is not None:
             grad.scatter_add_(-1, targets, self.own)
-        if self.broken.any():
+        if grad.device.type not in SYNCHRONOUS or self.broken.any():
             grad.masked_fill_(self.broken[..., None], 0)

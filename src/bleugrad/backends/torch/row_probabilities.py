@@ -2,7 +2,8 @@
 
 The gradient of the logits is ``-s_t p[t, v]`` plus a few single tokens, s_t one number per row. So the softmax of the
 forward pass, scaled in place, *is* the gradient: in float32 and float64 it is kept until then, one tensor of the
-logits' size in all. Half precisions and compiled graphs work in blocks of rows and form the softmax again.
+logits' size in all. Half precisions and compiled graphs work in blocks of rows and form the softmax again. Blocks are
+many operations, so devices that are not waited for take the whole softmax.
 """
 
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bleugrad.backends.devices import SYNCHRONOUS
 from bleugrad.backends.dtypes import compute_dtype
 from bleugrad.backends.operation import Outputs
 from bleugrad.backends.operations import row_probabilities
@@ -29,13 +31,13 @@ def forward(
     keep: bool, logits: Tensor, ids: Tensor, targets: Tensor | None, word_start: Tensor | None
 ) -> tuple[Outputs, Any]:
     """See :data:`bleugrad.backends.operations.row_probabilities`."""
-    if keep and logits.dtype == compute_dtype(logits):
+    if (keep and logits.dtype == compute_dtype(logits)) or logits.device.type not in SYNCHRONOUS:
         probs, opening = softmax_and_opening(logits, word_start)
         matched = probs.gather(2, ids[:, None, :].expand(*logits.shape[:2], -1))
         log_probs = matched.new_empty(0)
         if targets is not None:
             log_probs = log_probabilities(logits, probs.gather(2, targets), targets)
-        return (matched, log_probs, opening), probs
+        return (matched, log_probs, opening), probs if keep else None
     matched, log_probs, opening = row_probabilities.shapes(logits, ids, targets, word_start)
     for rows, probs in _softmax_blocks(logits):
         torch.index_select(probs, 1, ids[rows[0]], out=matched[rows])
@@ -51,10 +53,12 @@ def backward(kept: Any, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -
     logits, ids, targets, word_start = inputs
     matched, _, opening = outputs
     row = RowGradient.of(grads, matched, opening)
+    if kept is None and logits.device.type not in SYNCHRONOUS:
+        kept = logits.softmax(-1, dtype=compute_dtype(logits))
     if kept is not None:
         scale_rows(kept, row, word_start)
         row.add_sparse(kept, ids, targets)
-        return (kept,)
+        return (kept.to(logits.dtype),)
     grad = torch.empty_like(logits)
     for rows, probs in _softmax_blocks(logits):
         probs.mul_(row.factors(rows, word_start))
@@ -113,6 +117,9 @@ def _softmax_blocks(logits: Tensor) -> Iterator[tuple[tuple[int, slice], Tensor]
 
 def log_probabilities(logits: Tensor, picked: Tensor, tokens: Tensor) -> Tensor:
     """Logarithms of the probabilities ``picked`` (..., J) of tokens, from the logits of a row if one is too small."""
+    if logits.device.type not in SYNCHRONOUS:
+        wide = logits.to(picked.dtype)
+        return wide.gather(-1, tokens) - wide.logsumexp(-1, keepdim=True)
     log_probs = picked.log()
     small = (picked < SAFE_PROBABILITY).any(-1)
     if small.any():

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from bleugrad.backends.devices import SYNCHRONOUS
 from bleugrad.backends.operation import Outputs
 
 
@@ -14,7 +15,8 @@ def forward(keep: bool, ids: Tensor, lengths: Tensor, word_start: Tensor) -> tup
     opens = (marked | (position == 0)) & (position < lengths[..., None])
     column = torch.arange(references * width, device=ids.device).view(references, width).expand_as(ids)
     spans = (_next_opening(opens, lengths) - position).clamp(min=1)
-    numbers = _segment_numbers(ids.flatten(1), spans.flatten(1)).view_as(ids)
+    numbering = _segment_numbers if ids.device.type in SYNCHRONOUS else _pair_numbers
+    numbers = numbering(ids.flatten(1), spans.flatten(1)).view_as(ids)
     counts = opens.sum(-1)
     order, used = opens.long().argsort(stable=True, dim=-1, descending=True), position < counts[..., None]
     starts, spans, numbers, continued = (
@@ -46,6 +48,23 @@ def _segment_numbers(ids: Tensor, spans: Tensor) -> Tensor:
         key = torch.where((spans >= size) & (spans < 2 * size), table * number + last, key)
         table, size = _ranks(table * number + table.roll(-size, 1)), 2 * size
     return _ranks(_ranks(key) * (columns + 1) + spans)
+
+
+def _pair_numbers(ids: Tensor, spans: Tensor) -> Tensor:
+    """As :func:`_segment_numbers`, the first column with the same tokens, in shapes that do not depend on the data.
+
+    For each pair of columns i and i + o it counts the differences among the tokens from there on: O(B L^2) memory.
+    """
+    batch, columns = ids.shape
+    column = torch.arange(columns, device=ids.device)
+    other = torch.nn.functional.pad(ids, (0, columns)).unfold(1, columns, 1)[:, :columns]  # [o, i] is i + o
+    differs = torch.nn.functional.pad((other != ids[:, None]).int().cumsum(2), (1, 0))
+    within = (column + spans).clamp(max=columns)[:, None].expand(batch, columns, columns)
+    span = torch.nn.functional.pad(spans, (0, columns)).unfold(1, columns, 1)[:, :columns]
+    equal = (differs.gather(2, within) == differs[..., :-1]) & (span == spans[:, None])
+    source = column - column[:, None]  # [o, j] is j - o
+    found = equal.gather(2, source.clamp(min=0).expand_as(equal)) & (source >= 0)
+    return column - (found * column[:, None]).amax(1)
 
 
 def _ranks(keys: Tensor) -> Tensor:

@@ -1,19 +1,25 @@
 """The number of words: in pairs for a fixed length, token by token for a random one."""
 
+import math
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from bleugrad.backends.devices import SYNCHRONOUS
 from bleugrad.backends.dtypes import widest_float
 from bleugrad.backends.operation import Outputs
+from bleugrad.backends.torch.scans import linear_scan
 from bleugrad.backends.torch.sum_distribution import convolve_pairs, convolve_pairs_backward
 
 
 def forward(
     keep: bool, opening: Tensor, limits: Tensor, alive: Tensor | None, stop: Tensor | None
-) -> tuple[Outputs, None]:
+) -> tuple[Outputs, Any]:
     """See :data:`bleugrad.backends.operations.word_counts`. O(T log^2 T) time per sentence, O(T^2) with ``stop``."""
+    if opening.device.type not in SYNCHRONOUS and opening.numel():
+        transforms = _Transforms(opening, limits, alive, stop)
+        return (transforms.forward(),), transforms if keep else None
     if alive is not None and stop is not None:
         rows = _reached(opening, alive)
         return (sum(row * stop[:, step, None] for step, row in enumerate(rows)),), None  # type: ignore[return-value]
@@ -24,10 +30,12 @@ def forward(
     return (probs.to(opening.dtype).contiguous(),), None
 
 
-def backward(kept: None, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -> tuple[Tensor | None, ...]:
+def backward(kept: Any, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -> tuple[Tensor | None, ...]:
     """The gradients of ``opening``, ``alive`` and ``stop``, None for what is not given."""
     opening, limits, alive, stop = inputs
     (grad,) = grads
+    if opening.device.type not in SYNCHRONOUS and opening.numel():
+        return (_Transforms(*inputs) if kept is None else kept).backward(grad)
     steps = opening.shape[0]
     grad_opening = torch.zeros_like(opening)
     if opening.numel() == 0:
@@ -54,6 +62,61 @@ def backward(kept: None, needs: Any, grads: Any, outputs: Outputs, inputs: Any) 
             grad_opening[step - 1] = 0 if step == 1 else moves - stays
             back = back * (lives - opens) + shifted * opens
     return grad_opening, grad_alive, grad_stop
+
+
+class _Transforms:
+    """The generating functions of the number of words at all roots of unity z: few operations, whatever T is.
+
+    Token t multiplies by phi_t = alive_t - opening_t + opening_t z, and r(z) = sum_t stop_t prod_{s < t} phi_s.
+    O(B T^2) memory.
+    """
+
+    def __init__(self, opening: Tensor, limits: Tensor, alive: Tensor | None, stop: Tensor | None) -> None:
+        self.opening, self.alive = opening, alive
+        steps, batch = opening.shape
+        wide = widest_float(opening.device)
+        position = torch.arange(steps, device=opening.device)
+        self.within = position < limits[:, None] if alive is None else None
+        lives = torch.ones_like(opening.t(), dtype=wide) if alive is None else alive.t().to(wide)
+        opens = torch.where(position == 0, lives, opening.t().to(wide))
+        if self.within is not None:
+            opens = opens * self.within
+        angle = torch.arange((steps + 1) // 2 + 1, device=opening.device, dtype=wide) * (-2 * math.pi / (steps + 1))
+        self.root = torch.polar(torch.ones_like(angle), angle)[: (steps + 1) // 2 + 1, None]
+        self.factors = (lives - opens)[:, None] + opens[:, None] * self.root  # (B, F, T)
+        pad = torch.nn.functional.pad
+        self.stop = pad(lives.new_zeros(batch, steps), (0, 1), value=1.0) if stop is None else stop.to(wide)
+        ones = torch.ones_like(self.factors[..., :1])
+        self.products = torch.cat([ones, self.factors.cumprod(2)], 2)  # (B, F, T + 1)
+
+    def forward(self) -> Tensor:
+        """The probabilities (B, T + 1)."""
+        sums = (self.products * self.stop[:, None]).sum(2)
+        probs: Tensor = torch.fft.irfft(sums, self.stop.shape[1])
+        return probs.to(self.opening.dtype)
+
+    def backward(self, grad: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """The gradients of ``opening``, ``alive`` and ``stop``."""
+        size = grad.shape[1]
+        given = torch.fft.rfft(grad.to(self.stop.dtype)).conj_physical()
+        weight = torch.full_like(given.real, 2 / size)  # the other half of the spectrum is conjugate
+        weight[:, 0] = 1 / size
+        if size % 2 == 0:
+            weight[:, -1] = 1 / size
+        given = (given * weight)[..., None]
+        factors = self.factors.flip(2)
+        ends = self.stop[:, None, 1:].flip(2).to(factors.dtype).expand_as(factors)
+        later = linear_scan(torch.nn.functional.pad(factors[..., :-1], (1, 0)), ends)
+        of_factors = given * self.products[..., :-1] * later.flip(2)
+        of_lives = of_factors.sum(1).real
+        of_opens = (of_factors * (self.root - 1)).sum(1).real
+        first = torch.arange(size - 1, device=grad.device) == 0
+        of_opening = torch.where(first, 0, of_opens)
+        if self.within is not None:
+            return (of_opening * self.within).t().to(self.opening.dtype), None, None
+        of_alive = (of_lives + of_opens * first).t().to(self.opening.dtype)
+        of_stop = (given * self.products).sum(1).real.to(self.opening.dtype)
+        return of_opening.t().to(self.opening.dtype), of_alive, of_stop
 
 
 def _reached(opening: Tensor, alive: Tensor) -> list[Tensor]:

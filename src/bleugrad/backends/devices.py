@@ -1,0 +1,26 @@
+"""What differs between devices: whether values are read back, and which of them Triton kernels run on."""
+
+import functools
+import os
+from importlib.util import find_spec
+
+from torch import Tensor
+
+SYNCHRONOUS = {"cpu"}
+"""Devices whose values may be read by the host: they are checked, and decide between shorter ways.
+
+Elsewhere that would wait for the device and break graphs of launches. So nothing is read back there: broken logits and
+ids outside the vocabulary make the loss NaN or end in an assertion of the device.
+"""
+
+
+def has_triton(tensor: Tensor) -> bool:
+    """Whether Triton kernels can run on the tensor's device: a GPU, or a CPU with Triton's interpreter, for tests."""
+    if tensor.device.type == "cpu":
+        return os.environ.get("TRITON_INTERPRET") == "1" and _installed()
+    return tensor.device.type == "cuda" and os.environ.get("BLEUGRAD_KERNELS") != "0" and _installed()
+
+
+@functools.cache
+def _installed() -> bool:
+    return find_spec("triton") is not None
