@@ -10,7 +10,13 @@ from measured import NUMBERS, RESULTS, markdown, number, read, span, table
 
 FOLDER = RESULTS / "one_pass"
 KINDS = ("nat", "ctc")
-CORPORA = {"tatoeba_tiny": "`tatoeba_tiny`", "builtin": "`builtin`", "builtin_long": "`builtin`, longer tuning"}
+CORPORA = {
+    "multi30k": "`multi30k`",
+    "tatoeba_tiny": "`tatoeba_tiny`",
+    "tatoeba_tiny_long": "`tatoeba_tiny`, longer tuning",
+    "builtin": "`builtin`",
+    "builtin_long": "`builtin`, longer tuning",
+}
 NAMES = {
     "base": "likelihood (first phase)",
     "ce": "more likelihood",
@@ -148,6 +154,11 @@ USED = (
     "builtin nat exact base",
     "builtin_long nat exact base",
     "builtin ctc exact ce",
+    "multi30k nat exact base",
+    "multi30k nat exact ce",
+    "multi30k nat exact clipped-mean",
+    "tatoeba_tiny_long nat exact base",
+    "tatoeba_tiny_long nat exact ce",
     "tatoeba_tiny nat exact base",
     "tatoeba_tiny nat exact ce",
     "tatoeba_tiny nat exact clipped-mean",
