@@ -160,7 +160,6 @@ USED = (
     "tatoeba_tiny_long nat exact base",
     "tatoeba_tiny_long nat exact ce",
     "tatoeba_tiny nat exact base",
-    "tatoeba_tiny nat exact ce",
     "tatoeba_tiny nat exact clipped-mean",
     "tatoeba_tiny ctc exact base",
     "tatoeba_tiny ctc exact ce",

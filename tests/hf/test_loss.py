@@ -226,7 +226,7 @@ def test_decoder_inputs_that_are_not_the_labels_are_an_error_unless_wanted():
     labels = batch.pop("labels")
     batch["decoder_input_ids"] = labels.masked_fill(labels == -100, PAD)  # the label itself: nothing left to predict
     loss = BLEULoss(model, make_tokenizer())
-    with pytest.raises(ValueError, match="one position later"):
+    with pytest.raises(ValueError, match="shifted right by one position"):
         loss(model(**batch), labels)
     loss = BLEULoss(model, make_tokenizer(), check_decoder_inputs=False)
     assert loss(model(**batch), labels).isfinite()

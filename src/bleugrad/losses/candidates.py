@@ -39,9 +39,9 @@ class CandidateBLEULoss(LossBase):
 
     A search finds S candidates for each sentence, without gradient. The decoder is then fed each candidate, with
     gradient, all in parallel. For candidate x with log-probability ``log p(x)``, its rows (the distributions of the
-    decoder that is fed x), and |x| tokens::
+    decoder that is fed x), and ``len(x)`` tokens::
 
-        score(x) = log p(x) / |x| ^ length_penalty
+        score(x) = log p(x) / len(x) ^ length_penalty
         q(x)     = exp(alpha score(x)) / sum over candidates of exp(alpha score)
         loss     = sum over candidates of q(x) (1 - expected BLEU of the rows of x)
 
@@ -54,7 +54,8 @@ class CandidateBLEULoss(LossBase):
     Args:
         alpha: sharpness of q. 0 gives all candidates the same weight, and no gradient through q.
         length_penalty: 0 for log-probabilities, 1 for their mean per token, as in the search that ranks the candidates.
-        options: those of :class:`CandidateOptions`, by name; :class:`bleugrad.ExpectedBLEULoss` describes them.
+        options: those of :class:`bleugrad.losses.candidates.CandidateOptions`, by name;
+            :class:`bleugrad.ExpectedBLEULoss` describes them.
 
     Add the cross-entropy of the reference yourself: it needs a pass of the decoder that is fed the reference.
 
