@@ -49,7 +49,7 @@ lint: $(STAMP)  ## check style, formatting and the workflows of GitHub
 	$(BIN)/check-jsonschema -q --builtin-schema vendor.readthedocs .readthedocs.yaml
 	$(BIN)/zizmor -q --offline --min-severity medium .github
 
-format: $(STAMP)  ## mend style and formatting where a machine can
+format: $(STAMP)  ## fix style and formatting automatically
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 

@@ -1,4 +1,4 @@
-"""The loss on a GPU beside cross-entropy: time, peak memory, launches, environment.
+"""Losses on a GPU beside cross-entropy and ``ctc_loss``: time, peak memory, launches, environment.
 
     python benchmarks/gpu.py                # needs a GPU
     python benchmarks/gpu.py --device cpu   # tries the script itself
@@ -42,7 +42,19 @@ def candidates(logits: Tensor, labels: Tensor) -> dict[str, Callable[[], Tensor]
 
         flat["Liger cross_entropy"] = LigerCrossEntropyLoss()
     losses = {name: lambda loss=loss: loss(logits.view(-1, vocabulary), labels.view(-1)) for name, loss in flat.items()}
-    return losses | {name: lambda loss=loss: loss(logits, labels) for name, loss in found.items()}
+    losses |= {name: lambda loss=loss: loss(logits, labels) for name, loss in found.items()}
+    return losses | frames(logits, labels[:, ::2].contiguous())
+
+
+def frames(logits: Tensor, labels: Tensor) -> dict[str, Callable[[], Tensor]]:
+    """The losses of CTC, whose blank is token 0."""
+    batch, steps, _ = logits.shape
+    lengths = (torch.full((batch,), size, device=logits.device) for size in (steps, labels.shape[1]))
+    given, loss = (labels, *lengths), bleugrad.ExpectedBLEULoss()
+    return {
+        "ctc_loss": lambda: F.ctc_loss(logits.log_softmax(-1, dtype=torch.float32).transpose(0, 1), *given),
+        "exact, CTC": lambda: loss(bleugrad.CTC(logits, blank_id=0), labels),
+    }
 
 
 def measured(call: Callable[[], Tensor], logits: Tensor, rounds: int) -> dict[str, float]:

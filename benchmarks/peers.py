@@ -1,10 +1,13 @@
 """Compares public implementations of related losses with bleugrad: their cost, and their error against enumeration.
 
-    python benchmarks/peers.py --authors DIR --debleu DIR --eisl DIR --bon DIR
-    python benchmarks/peers.py --bon DIR --output results/peers   # also save results.json, summary.md
+Clone the repositories that you want to compare; the options below name them. Then pass the folders of the clones:
 
-DIR is a clone of a repository that ``--help`` names, or holds the one file of it that is read and run. Folders that are
-not given are left out.
+    git clone https://github.com/deeppavlov/expected_bleu
+    python benchmarks/peers.py --authors expected_bleu
+    python benchmarks/peers.py --authors expected_bleu --output results/peers   # also save results.json, summary.md
+
+One file of each clone is executed. Methods whose folder is not given are left out. Without any folder, the exact loss
+of bleugrad is compared with its own implementation of the bound.
 
 Cost is the processor time of forward and backward pass from logits, as a multiple of ``bleugrad.ExpectedBLEULoss``: one
 thread, one process, the losses taking turns, best of several rounds. Errors are measured in float64 on short sentences,
@@ -105,18 +108,19 @@ def measure_times(losses: dict[str, Loss], shape: list[int], rounds: int, seed: 
 
 
 def summary(result: dict) -> str:
-    """The table in Markdown with its conditions, as the documentation shows it."""
+    """The tables of cost and of errors in Markdown with their conditions, as the documentation shows them."""
     shapes = [", ".join(map(str, row["shape"])) for row in result["times"]]
-    base = next(iter(result["times"][0]["milliseconds"]))
-    head = ["loss", *(f"time at {shape}" for shape in shapes)]
-    head += [f"error of {quantity}, {kind} words" for quantity in ("matches", "BLEU") for kind in KINDS]
-    lines = [head, ["---"] * len(head)]
-    for name in result["times"][0]["milliseconds"]:
-        cells = [f"{row['milliseconds'][name] / row['milliseconds'][base]:.2f}" for row in result["times"]]
-        lines.append([name, *cells, *error_cells(result, name)])
+    names = list(result["times"][0]["milliseconds"])
+    base = names[0]
+    costs = {
+        name: [f"{row['milliseconds'][name] / row['milliseconds'][base]:.2f}" for row in result["times"]]
+        for name in names
+    }
+    errors = {name: error_cells(result, name) for name in names}
+    quantities = [f"{quantity}, {kind} words" for quantity in ("matches", "BLEU") for kind in KINDS]
     milliseconds = ", ".join(f"{row['milliseconds'][base]:.0f} ms" for row in result["times"])
     conditions = (
-        "Times are processor times of forward and backward pass for B, T, V, as a multiple of the first row "
+        "Costs are processor times of forward and backward pass for B, T, V, as a multiple of the first row "
         f"({milliseconds}), best of {result['rounds']} rounds, float32, one thread of "
         f"{result['machine']['processor']} at a load average of {result['load']:.0f}, "
         f"torch {result['machine']['torch']}. Errors are those of {len(BONUSES) * result['cases']} random cases of "
@@ -127,9 +131,15 @@ def summary(result: dict) -> str:
     files = [
         f"`{peer['file']}` of {peer['repository']} (blob {peer['blob'][:10]})" for peer in result["peers"].values()
     ]
-    paragraphs = ["\n".join("| " + " | ".join(line) + " |" for line in lines), conditions]
+    cost = table(["cost of the loss", *(f"B, T, V = {shape}" for shape in shapes)], costs)
+    paragraphs = [cost, table(["error of the loss", *quantities], errors), conditions]
     paragraphs += [f"Files read: {', '.join(files)}.{result['note']}"] * bool(files)
     return "\n\n".join(paragraphs) + "\n"
+
+
+def table(head: list[str], rows: dict[str, list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *([name, *cells] for name, cells in rows.items())]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def error_cells(result: dict, name: str) -> list[str]:
@@ -151,11 +161,18 @@ def largest(found: dict[str, list[float]], orders: Iterable[int]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for option, peer in PEERS.items():
-        described = f"{peer.name}: folder with {peer.file} of github.com/{peer.repository}"
+        described = f"{peer.name}: clone of https://github.com/{peer.repository} (its {peer.file} is executed)"
         parser.add_argument(option, type=Path, metavar="DIR", help=described)
-    parser.add_argument("--shape", type=int, nargs=3, action="append", metavar=("B", "T", "V"), help="timed shape")
-    parser.add_argument("--rounds", type=int, default=10, help="turns of each loss (default 10)")
-    parser.add_argument("--cases", type=int, default=50, help="enumerated cases of each kind and bonus (default 50)")
+    parser.add_argument(
+        "--shape", type=int, nargs=3, action="append", metavar=("B", "T", "V"), help="timed shape; may be repeated"
+    )
+    parser.add_argument("--rounds", type=int, default=10, help="timed rounds; the best one counts (default 10)")
+    parser.add_argument(
+        "--cases",
+        type=int,
+        default=50,
+        help="enumerated cases of each kind and of each of three model qualities (default 50)",
+    )
     parser.add_argument("--note", default="", help="a sentence for the summary about the files read")
     parser.add_argument("--output", type=Path, help="directory for results.json and summary.md")
     arguments = parser.parse_args()

@@ -4,7 +4,8 @@
     python benchmarks/versions.py OLD NEW --repeats 5 --output results/versions
 
 Each measurement is a child process of `benchmarks/loss.py` of one checkout. The checkouts take turns, and the best of
-all turns counts, so that a busy machine slows both alike.
+all turns counts, so that a busy machine slows both alike. With `--output`, rerun the command to resume: shapes and
+numbers of threads that are in the folder already are not measured again.
 """
 
 import argparse
@@ -16,7 +17,7 @@ import sys
 from pathlib import Path
 
 from loss import ALLOCATORS, PROJECTIONS, SHAPES, SMALL_SHAPES
-from timing import machine
+from timing import keep, machine
 
 CASES = [("plain", shape) for shape in [*SHAPES, *SMALL_SHAPES]] + [("linear", shape) for shape in PROJECTIONS]
 
@@ -31,10 +32,13 @@ def measure(checkout: Path, family: str, shape: tuple[int, ...], threads: int, r
     return found
 
 
-def compare(checkouts: list[Path], repeats: int, rounds: int) -> list[dict[str, object]]:
+def compare(checkouts: list[Path], repeats: int, rounds: int, output: Path | None) -> list[dict[str, object]]:
     """One row per case, number of threads and candidate that both checkouts have."""
-    rows: list[dict[str, object]] = []
+    saved = output / "versions.json" if output else None
+    rows: list[dict[str, object]] = json.loads(saved.read_text())["rows"] if saved and saved.exists() else []
     for (family, shape), threads in itertools.product(CASES, (1, 2)):
+        if any(row["shape"] == list(shape) and row["threads"] == threads for row in rows):
+            continue
         best: list[dict[str, float]] = [{}, {}]
         for _ in range(repeats):
             for known, checkout in zip(best, checkouts, strict=True):
@@ -46,7 +50,14 @@ def compare(checkouts: list[Path], repeats: int, rounds: int) -> list[dict[str, 
                 row = {"shape": list(shape), "threads": threads, "loss": name, "old": old, "new": new}
                 rows.append({**row, "ratio": round(new / old, 3)})
                 print("{shape} {threads} {loss}: {old} ms, {new} ms, {ratio}".format(**rows[-1]), flush=True)
+        keep(output, "versions", {"machine": machine(), "commits": commits(checkouts), "rows": rows}, table(rows))
     return rows
+
+
+def commits(checkouts: list[Path]) -> list[str]:
+    """The commit of each checkout."""
+    commands = [["git", "-C", str(checkout), "rev-parse", "--short=10", "HEAD"] for checkout in checkouts]
+    return [subprocess.run(one, capture_output=True, text=True, check=True).stdout.strip() for one in commands]
 
 
 def table(rows: list[dict[str, object]]) -> str:
@@ -67,16 +78,10 @@ def main() -> None:
     parser.add_argument("new", type=Path)
     parser.add_argument("--repeats", type=int, default=3, help="turns of each checkout per case")
     parser.add_argument("--rounds", type=int, default=5, help="timed steps per turn, of which the best counts")
-    parser.add_argument("--output", type=Path, help="folder for versions.json and versions.md")
+    parser.add_argument("--output", type=Path, help="folder for versions.json and summary.md")
     arguments = parser.parse_args()
-    rows = compare([arguments.old.resolve(), arguments.new.resolve()], arguments.repeats, arguments.rounds)
-    print(table(rows))
-    if arguments.output:
-        arguments.output.mkdir(parents=True, exist_ok=True)
-        (arguments.output / "versions.json").write_text(
-            json.dumps({"machine": machine(), "rows": rows}, indent=2) + "\n"
-        )
-        (arguments.output / "versions.md").write_text(table(rows))
+    checkouts = [arguments.old.resolve(), arguments.new.resolve()]
+    print(table(compare(checkouts, arguments.repeats, arguments.rounds, arguments.output)))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Seeds, and where the corpora are."""
+"""Seeds, and where the corpora are; a small corpus."""
 
 import os
 from pathlib import Path
@@ -30,6 +30,14 @@ def data_dir():
     if not path.is_dir():
         pytest.skip(f"no corpora at {path}; set BLEUGRAD_DATA to the folder that holds multi30k and e2e_nlg")
     return path
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory):
+    """The folder of a corpus of a few words."""
+    from tests.training.corpora import write_corpus
+
+    return write_corpus(tmp_path_factory.mktemp("corpus"))
 
 
 @pytest.fixture

@@ -199,7 +199,7 @@ def test_the_picture_shows_what_the_library_computes(monkeypatch):
     assert dark == kept.replace(drawing.INKS[""], drawing.INKS["-dark"])
 
 
-@pytest.mark.parametrize("name", ["effects", "qualities"])
+@pytest.mark.parametrize("name", ["effects", "one_pass_gains", "qualities"])
 def test_the_figures_of_results_are_up_to_date(monkeypatch, name):
     monkeypatch.syspath_prepend(DOCS)
     figure, drawing = importlib.import_module(name), importlib.import_module("drawing")

@@ -35,7 +35,7 @@ def test_it_opens_in_colab_and_is_linked():
     path = NOTEBOOK.relative_to(ROOT).as_posix()
     address = f"https://colab.research.google.com/github/{repository}/blob/main/{path}"
     assert f"({address})" in NOTEBOOK.read_text(encoding="utf-8")
-    assert f"https://github.com/{repository}\\n" in NOTEBOOK.read_text(encoding="utf-8")  # the clone
+    assert f'bleugrad[translation] @ git+https://github.com/{repository}\\"' in NOTEBOOK.read_text(encoding="utf-8")
     for page in ("README.md", "docs/index.md"):
         text = PAGES[page].read_text(encoding="utf-8")
         assert f"({address})" in text

@@ -6,16 +6,16 @@ from statistics import mean
 from typing import Any
 
 import translation
-from measured import NUMBERS, RESULTS, markdown, number, read, span, table
+from measured import NUMBERS, RESULTS, TABLES, markdown, number, read, span, table
 
 FOLDER = RESULTS / "one_pass"
 KINDS = ("nat", "ctc")
 CORPORA = {
     "multi30k": "`multi30k`",
     "tatoeba_tiny": "`tatoeba_tiny`",
-    "tatoeba_tiny_long": "`tatoeba_tiny`, longer tuning",
     "builtin": "`builtin`",
     "builtin_long": "`builtin`, longer tuning",
+    "builtin_distilled": "`builtin`, distilled targets",
 }
 NAMES = {
     "base": "likelihood (first phase)",
@@ -51,28 +51,21 @@ def _validation(summary: translation.Summary, label: str) -> str:
 
 
 def _compared(cell: Callable[[translation.Summary, str], str]) -> str:
-    """One row per objective, one column per corpus and kind."""
+    """One row per corpus and kind, one column per objective."""
     found = runs()
     if not found:
         return NONE_YET
-    header = ["objective"]
-    for (corpus, kind), summary in found.items():
-        header.append(f"{CORPORA[corpus]}, `{kind}`, {translation.number_of_seeds(summary)}")
     labels = [label for label in NAMES if any(label in summary["titles"] for summary in found.values())]
-    rows = [[NAMES[label], *(cell(summary, label) for summary in found.values())] for label in labels]
-    return markdown(header, rows)
+    rows = [[_run(*names, summary), *(cell(summary, label) for label in labels)] for names, summary in found.items()]
+    return markdown(["corpus, model, seeds", *(NAMES[label] for label in labels)], rows)
 
 
-@table
-def one_pass() -> str:
-    """Test BLEU."""
-    return _compared(_test)
+def _run(corpus: str, kind: str, summary: translation.Summary) -> str:
+    return f"{CORPORA[corpus]}, `{kind}`, {len(summary['seeds'])}"
 
 
-@table
-def one_pass_validation() -> str:
-    """Validation BLEU of the chosen epochs and learning rates."""
-    return _compared(_validation)
+TABLES["one-pass"] = partial(_compared, _test)
+TABLES["one-pass-validation"] = partial(_compared, _validation)  # of the epochs and learning rates that it chose
 
 
 @table
@@ -150,18 +143,46 @@ def one_pass_machine() -> str:
     return f"{machine['processor']}, torch {machine['torch']}"
 
 
+@number
+def one_pass_least_gain() -> str:
+    """The smallest gain of the exact loss over more likelihood among the seeds of `nat` on the built-in corpus."""
+    found = runs()["builtin", "nat"]["runs"]
+    bleu = {label: [run["test"][SEARCH]["bleu"] for run in found[label]] for label in ("exact", "ce")}
+    return f"{100 * min(exact - ce for exact, ce in zip(bleu['exact'], bleu['ce'], strict=True)):+.1f}"
+
+
+def _length(label: str) -> str:
+    """Length of the translations over that of the references, `ctc` on multi30k."""
+    found = [run["test"][SEARCH]["length_ratio"] for run in runs()["multi30k", "ctc"]["runs"][label]]
+    return f"{100 * mean(found):.0f} %"
+
+
+def _first_seed(label: str, corpus: str) -> str:
+    """Test BLEU of `nat` with the first seed."""
+    return translation.points(runs()[corpus, "nat"]["runs"][label][0]["test"][SEARCH]["bleu"])
+
+
+for _label, _name in (("base", "one-pass-distilled"), ("exact", "one-pass-distilled-exact")):
+    for _corpus in ("builtin", "builtin_distilled"):
+        NUMBERS[f"{_name} {_corpus}"] = partial(_first_seed, _label, _corpus)
+
+NUMBERS |= {f"one-pass-length {label}": partial(_length, label) for label in ("base", "exact")}
+
 USED = (
     "builtin nat exact base",
+    "builtin nat exact ce",
+    "builtin nat exact clipped-mean",
     "builtin_long nat exact base",
+    "builtin_distilled nat exact base",
     "builtin ctc exact ce",
+    "builtin ctc exact clipped-mean",
     "multi30k nat exact base",
     "multi30k nat exact ce",
     "multi30k nat exact clipped-mean",
-    "tatoeba_tiny_long nat exact base",
-    "tatoeba_tiny_long nat exact ce",
+    "multi30k ctc exact ce",
+    "multi30k ctc exact clipped-mean",
     "tatoeba_tiny nat exact base",
-    "tatoeba_tiny nat exact clipped-mean",
-    "tatoeba_tiny ctc exact base",
+    "tatoeba_tiny nat exact ce",
     "tatoeba_tiny ctc exact ce",
 )
 """The gains that pages name: corpus, kind, objective, and what it is compared with."""

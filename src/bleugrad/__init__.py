@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from bleugrad.explanation.explain import explain
     from bleugrad.losses.candidates import CandidateBLEULoss
     from bleugrad.losses.expected import ExpectedBLEULoss
+    from bleugrad.losses.fed_samples import FedSamplesBLEULoss
     from bleugrad.losses.functional import (
         candidate_bleu_loss,
         expected_bleu_loss,
@@ -52,6 +53,7 @@ _HOMES = {
     "CandidateBLEULoss": "bleugrad.losses.candidates",
     "ExpectedBLEULoss": "bleugrad.losses.expected",
     "ExpectedBLEUResult": "bleugrad.scores.results",
+    "FedSamplesBLEULoss": "bleugrad.losses.fed_samples",
     "Graph": "bleugrad.outputs.graph",
     "MinimumRiskLoss": "bleugrad.losses.minimum_risk",
     "Projection": "bleugrad.outputs.rows",
@@ -75,6 +77,7 @@ __all__ = [
     "CandidateBLEULoss",
     "ExpectedBLEULoss",
     "ExpectedBLEUResult",
+    "FedSamplesBLEULoss",
     "Graph",
     "MinimumRiskLoss",
     "Projection",

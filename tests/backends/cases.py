@@ -26,3 +26,20 @@ def loss_and_gradient(name, dtype=torch.float32, max_order=3, steps=5):
     loss = bleugrad.ExpectedBLEULoss(max_order=max_order, **OPTIONS[name])(logits, labels)
     loss.backward()
     return loss.detach(), logits.grad
+
+
+def frames_and_gradient(dtype, max_order=2, graph=False):
+    """Of a batch of CTC frames, or of the vertices of graphs, with repeats; a frame does not count."""
+    generator = torch.Generator().manual_seed(2)
+    logits = torch.randn(2, 4, 4, generator=generator).to(dtype).requires_grad_()
+    labels, lengths = torch.tensor([[1, 1, 1], [2, 3, -100]]), torch.tensor([4, 3])
+    if graph:
+        transitions = torch.randn(2, 4, 4, generator=generator).to(dtype).requires_grad_()
+        loss = bleugrad.ExpectedBLEULoss(max_order=max_order)(
+            bleugrad.Graph(logits, transitions, lengths=lengths), labels
+        )
+        return loss.detach(), *torch.autograd.grad(loss, (logits, transitions))
+    mask = torch.tensor([[True, False, True, True], [True, True, True, True]])
+    output = bleugrad.CTC(logits, blank_id=0, lengths=lengths)
+    loss = bleugrad.ExpectedBLEULoss(max_order=max_order)(output, labels, mask=mask)
+    return loss.detach(), *torch.autograd.grad(loss, logits)

@@ -1,5 +1,6 @@
 """Devices that are not waited for: the values of the CPU path, no host synchronisation, few operations."""
 
+import contextlib
 import gc
 import weakref
 
@@ -8,8 +9,11 @@ import torch
 
 import bleugrad
 from bleugrad.backends import devices, operations
-from tests.backends.cases import OPTIONS, loss_and_gradient
+from bleugrad.backends.torch import renewal_blocks
+from tests.backends.cases import OPTIONS, frames_and_gradient, loss_and_gradient
 from tests.backends.launches import Launches
+
+STARTS = torch.arange(60) % 2 == 0
 
 
 @pytest.fixture
@@ -30,20 +34,37 @@ def test_values_and_gradients_are_those_of_the_cpu(request, name, dtype):
         torch.testing.assert_close(found, wanted, rtol=0, atol=tolerance)
 
 
-def counted(batch, steps, vocabulary=60, **options):
+@pytest.mark.parametrize("options", [{}, {"eos_id": 0}, {"word_start": STARTS}, {"word_start": STARTS, "eos_id": 0}])
+def test_longer_sentences_have_the_values_of_the_cpu(request, monkeypatch, options):
+    """Several blocks of positions, words of up to five tokens, n-grams that occur up to six times."""
+    logits = 2 * torch.randn(2, 14, 60, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    labels = torch.tensor([[2, 3, 2, 3, 2, 4, 4, 4, 4, 2, 3, 3, 2, 3], [3, 5, 5, 7, 9, 2, 3, 5, 5, 7, 9, -100, 2, 2]])
+    logits.scatter_add_(2, labels.clamp(min=0)[..., None], torch.full_like(logits[..., :1], 3.0))
+
+    def found():
+        own = logits.clone().requires_grad_()
+        loss = bleugrad.ExpectedBLEULoss(**options)(own, labels)
+        return loss, *torch.autograd.grad(loss, own)
+
+    expected = found()
+    request.getfixturevalue("asynchronous")
+    for block in (4, 8, 16):
+        monkeypatch.setattr(renewal_blocks, "BLOCK", block)
+        for one, wanted in zip(found(), expected, strict=True):
+            torch.testing.assert_close(one, wanted, rtol=0, atol=1e-12)
+
+
+def counted(batch, steps, vocabulary=60, device="cpu", **options):
     """The operations of a loss and its gradient; labels repeat each token about eight times."""
     generator = torch.Generator().manual_seed(0)
-    logits = torch.randn(batch, steps, vocabulary, generator=generator).requires_grad_()
+    logits = torch.randn(batch, steps, vocabulary, generator=generator).to(device).requires_grad_()
     labels = torch.randint(max(2, steps // 8), (batch, steps), generator=generator)
     labels[0, steps // 2 :] = -100
-    loss = bleugrad.ExpectedBLEULoss(**options)
+    loss = bleugrad.ExpectedBLEULoss(**options).to(device)
     with Launches() as launches:
-        loss(logits, labels).backward()
-    assert logits.grad.abs().max() > 0
+        loss(logits, labels.to(device)).backward()
+    assert device == "meta" or logits.grad.abs().max() > 0
     return launches.total
-
-
-STARTS = torch.arange(60) % 2 == 0
 
 
 def test_the_counter_forbids_what_waits():
@@ -52,27 +73,62 @@ def test_the_counter_forbids_what_waits():
     assert launches.counts == {"aten::ones": 1, "aten::sum": 1}
 
 
-@pytest.mark.parametrize("options", [{}, {"eos_id": 0}], ids=["tokens", "eos"])
-def test_the_number_of_operations_grows_with_the_logarithm_of_the_positions(asynchronous, options):
-    """Whatever the batch and the repeats are; T = 128 has three levels more than T = 16."""
-    small, other, large = counted(2, 16, **options), counted(5, 16, **options), counted(2, 64, **options)
-    assert small == other
-    assert large - small <= 2 * 40
-    assert small <= FEW[bool(options)]
+@pytest.mark.parametrize(
+    ("options", "short", "long", "longest"),
+    [
+        ({}, 260, 320, 380),
+        ({"eos_id": 0}, 335, 400, 470),
+        ({"word_start": STARTS}, 430, 515, None),
+        ({"word_start": STARTS, "eos_id": 0}, 460, 545, None),
+    ],
+    ids=["tokens", "eos", "words", "words, eos"],
+)
+def test_operations_of_a_step(monkeypatch, options, short, long, longest):
+    """At T = 16, 128 and 1024, whatever the batch is; the meta device has no values that could be read back."""
+    monkeypatch.setattr(torch, "autocast", lambda *_, **__: contextlib.nullcontext())  # which knows no meta device
+    found = counted(2, 16, device="meta", **options)
+    assert found == counted(5, 16, device="meta", **options) <= short
+    assert counted(2, 128, device="meta", **options) <= long
+    if longest is not None:
+        assert counted(3, 1024, device="meta", **options) <= longest
 
 
-FEW = {False: 380, True: 480}
-
-
-@pytest.mark.parametrize("options", [{"word_start": STARTS}, {"word_start": STARTS, "eos_id": 0}], ids=["words", "eos"])
-def test_words_wait_for_nothing_either(asynchronous, options):
-    """Their recursion walks over the positions."""
-    assert counted(2, 16, **options) == counted(5, 16, **options)
+@pytest.mark.parametrize("options", [{"eos_id": 0}, {"word_start": STARTS, "eos_id": 0}], ids=["tokens", "words"])
+def test_nothing_waits(asynchronous, options):
+    """On tensors with values, where some n-grams count and others do not."""
+    assert counted(2, 12, **options) > 0
 
 
 @pytest.mark.parametrize("options", [{"level": "sentence"}, {"method": "bound"}, {"level": "sentence", "eos_id": 0}])
 def test_other_losses_wait_for_nothing_either(asynchronous, options):
     assert counted(2, 8, **options) > 0
+
+
+@pytest.mark.parametrize("max_order", [1, 3])
+@pytest.mark.parametrize("graph", [False, True], ids=["frames", "graph"])
+def test_one_pass_models_have_the_values_of_the_cpu_and_wait_for_nothing(request, graph, max_order):
+    expected = frames_and_gradient(torch.float64, max_order, graph)
+    request.getfixturevalue("asynchronous")
+    with Launches():
+        found = frames_and_gradient(torch.float64, max_order, graph)
+    for one, wanted in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, wanted, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [bleugrad.ReinforceLoss, bleugrad.MinimumRiskLoss, bleugrad.UnbiasedBLEULoss])
+def test_sampled_losses_wait_for_nothing(asynchronous, kind):
+    logits = torch.randn(2, 5, 60, requires_grad=True)
+    with Launches():
+        kind()(logits, torch.randint(9, (2, 5))).backward()
+    assert logits.grad.abs().max() > 0
+
+
+@pytest.mark.parametrize("options", [{}, {"word_start": STARTS}], ids=["tokens", "words"])
+def test_projections_wait_for_nothing(asynchronous, options):
+    hidden, weight = torch.randn(2, 5, 3, requires_grad=True), torch.randn(60, 3, requires_grad=True)
+    with Launches():
+        bleugrad.ExpectedBLEULoss(**options)(bleugrad.Projection(hidden, weight), torch.randint(9, (2, 5))).backward()
+    assert weight.grad.abs().max() > 0
 
 
 @pytest.mark.parametrize("words", [False, True])

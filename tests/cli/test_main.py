@@ -65,6 +65,34 @@ def test_help_shows_every_setting_with_its_default_and_an_example(capsys):
         assert text in shown
 
 
+def shown_help(words, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    with pytest.raises(SystemExit):
+        main([*words, "--help"])
+    return capsys.readouterr().out
+
+
+def test_the_list_of_commands_has_each_summary_beside_its_name(capsys, monkeypatch):
+    shown = shown_help([], capsys, monkeypatch)
+    for command in COMMANDS:
+        assert f"    {command.name:<10} {command.summary[:40]}" in shown
+
+
+def test_usage_is_one_line_and_does_not_list_the_settings(capsys, monkeypatch):
+    assert shown_help(["train"], capsys, monkeypatch).startswith("usage: bleugrad train [OPTION ...]\n\n")
+    assert shown_help(["tune"], capsys, monkeypatch).startswith("usage: bleugrad tune [OPTION ...] RUN\n\n")
+    with pytest.raises(SystemExit):
+        main(["train", "--optimizer-epochs", "many"])
+    assert capsys.readouterr().err.count("\n") == 2
+
+
+def test_the_help_of_tune_shows_defaults_only_where_they_are_not_those_of_the_run(capsys, monkeypatch):
+    shown = shown_help(["tune"], capsys, monkeypatch)
+    assert shown.count("(default:") == 4
+    for default in ("RUN-OBJECTIVE", "0.0001", "5", "0"):
+        assert f"(default: {default})" in " ".join(shown.split())
+
+
 def test_examples_in_the_help_can_be_parsed():
     parser, parsers = build_parser()
     for _, command in parsers.values():
@@ -185,6 +213,7 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it(tmp_path, ca
     assert "needs matplotlib, which is not installed; install it with: pip install 'bleugrad[plots]'" in (
         capsys.readouterr().err
     )
+    assert list(tmp_path.iterdir()) == [], "nothing is written"
 
 
 @pytest.mark.parametrize(

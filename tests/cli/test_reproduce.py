@@ -65,9 +65,10 @@ def test_the_log_tells_the_number_of_stages_the_time_left_and_the_results(finish
     log = (finished / "log.txt").read_text()
     lines = log.splitlines()
     assert lines[0] == f"stages: {STAGES} (base runs 2, tuning runs 8, tests 6); in parallel: 2"
-    assert lines[1].startswith(f"[ 1/{STAGES}] seed-")
-    assert "base: valid BLEU" in lines[1]
-    assert "left" in lines[1]
+    assert lines[1] == f"output of each stage: {finished / 'logs'}"
+    assert lines[2].startswith(f"[ 1/{STAGES}] seed-")
+    assert "base: valid BLEU" in lines[2]
+    assert "left" in lines[2]
     assert f"[{STAGES}/{STAGES}]" in log
     assert "mean ± standard deviation of 2 seeds" in log
     assert lines[-1] == f"report: {finished / 'report.html'}"
@@ -229,8 +230,8 @@ def workers_of(process):
     return [int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
 
 
-def statuses(path):
-    return {json.loads(stage.read_text())["status"] for stage in path.glob("seed-*/*/run.json")}
+def abouts(path):
+    return {stage: json.loads(stage.read_text()) for stage in path.glob("seed-*/*/run.json")}
 
 
 def is_alive(pid):
@@ -261,7 +262,10 @@ def test_killed_and_interrupted_it_ends_with_the_same_results(finished, options,
     process.communicate()
     wait_for(lambda: not any(map(is_alive, workers)), "end of the workers")
 
+    killed = {stage: about for stage, about in abouts(path).items() if about["status"] == "running"}
+
     process = start(options, path)
+    wait_for(lambda: all(abouts(path)[stage] != about for stage, about in killed.items()), "resume of killed stages")
     done = len(list(path.glob("seed-*/*/summary.json")))
     wait_for(lambda: len(list(path.glob("seed-*/*/summary.json"))) > done, "further stage")
     for _ in range(2):  # the second one comes while it waits for its workers
@@ -269,7 +273,7 @@ def test_killed_and_interrupted_it_ends_with_the_same_results(finished, options,
     _, error = process.communicate(timeout=120)
     assert process.returncode == 130, error
     assert json.loads((path / "run.json").read_text())["status"] == "interrupted"
-    assert statuses(path) == {"finished", "interrupted"}
+    assert {about["status"] for about in abouts(path).values()} <= {"finished", "interrupted"}
 
     assert main(["reproduce", *options, "--jobs", "2", "--output", str(path)]) == 0
     assert results(path) == results(finished)

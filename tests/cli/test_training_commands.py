@@ -6,23 +6,19 @@ import os
 import select
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from bleugrad.cli import lines
 from bleugrad.cli.lines import arriving_lines
 from bleugrad.cli.main import main
+from bleugrad.cli.train import show_next
 from bleugrad.configuration.loading import read_toml
 from bleugrad.errors import FailureError
-from tests.training.corpora import write_corpus
 
 ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"}
 SMALL = "--data-batch-size 8 --data-min-count 1 --model-embedding 6 --model-hidden 6 --optimizer-epochs 1".split()
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-    return write_corpus(tmp_path_factory.mktemp("corpus"))
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +42,13 @@ def test_the_command_in_run_json_repeats_the_run(run, tmp_path, monkeypatch):
         assert (tmp_path / "again" / name).read_bytes() == (run / name).read_bytes()
 
 
+def test_only_the_first_process_says_where_the_run_is(monkeypatch, capsys):
+    for rank, times in (("0", 1), ("1", 0)):
+        monkeypatch.setenv("RANK", rank)
+        show_next(Path("runs") / "my run")
+        assert capsys.readouterr().out == times * "run: runs/my run; score it with: bleugrad evaluate 'runs/my run'\n"
+
+
 def test_an_option_of_the_recipe_replaces_the_recipe(run, tmp_path):
     words = ["tune", str(run), "--objective", "exact", "--optimizer-epochs", "1", "--output", str(tmp_path / "tuned")]
     assert main([*words, "--objective-level", "sentence"]) == 0
@@ -53,9 +56,10 @@ def test_an_option_of_the_recipe_replaces_the_recipe(run, tmp_path):
     assert (objective["recommended"], objective["level"]) == (False, "sentence")
 
 
-def test_tuning_makes_a_run_of_its_own(run):
+def test_tuning_makes_a_run_of_its_own(run, capsys):
     assert main(["tune", str(run), "--objective", "exact", "--optimizer-epochs", "1"]) == 0
     tuned = run.with_name("small-exact")
+    assert capsys.readouterr().out.endswith(f"\nrun: {tuned}; score it with: bleugrad evaluate {tuned}\n")
     config, before = read_toml(tuned / "config.toml"), read_toml(run / "config.toml")
     assert config["objective"]["name"] == "exact"
     assert config["objective"]["recommended"] is True

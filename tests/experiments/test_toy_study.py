@@ -78,7 +78,7 @@ def test_an_unknown_study_has_no_report(finished, tmp_path, capsys):
     about = json.loads((finished / "run.json").read_text()) | {"study": "other"}
     (tmp_path / "run.json").write_text(json.dumps(about))
     assert main(["report", str(tmp_path)]) == 1
-    assert "there is no report for the study 'other'" in capsys.readouterr().err
+    assert "a run of 'other' has no report; expected a run of toy or reproduce" in capsys.readouterr().err
 
 
 def test_correlations_are_the_usual_ones(rng):

@@ -121,3 +121,16 @@ def test_bad_input_is_named(seed, change, message):
 def test_bad_options_are_named():
     with pytest.raises(ValueError, match="alpha is -1"):
         bleugrad.CandidateBLEULoss(alpha=-1)
+
+
+def test_candidates_may_bring_their_log_probabilities(seed):
+    logits, candidates, references = make_case()
+    loss = bleugrad.CandidateBLEULoss(alpha=0.7, eos_id=EOS, reduction="none")
+    mask = candidates != -100
+    mask[1, 2] = False
+    tokens = torch.where(mask, candidates, 0).flatten(0, 1)
+    log_probs = torch.where(mask.flatten(0, 1), logits.log_softmax(-1).gather(2, tokens[..., None])[..., 0], 0)
+    found = loss.from_log_probs(logits, log_probs.sum(1).view(2, 3), references, mask=mask)
+    torch.testing.assert_close(found, loss(logits, candidates.masked_fill(~mask, -100), references))
+    with pytest.raises(ValueError, match=r"log_probs is \(2, 2\) and mask \(2, 3, 5\); expected \(B, S\)"):
+        loss.from_log_probs(logits, log_probs.sum(1).view(2, 3)[:, :2], references, mask=mask)

@@ -62,17 +62,6 @@ def test_noise_is_drawn_in_training_mode_only(build, source, inputs):
     assert (model(*source, inputs) - model(*source, inputs)).abs().max() > 1e-3
 
 
-def test_rows_go_on_from_their_origins(build, source):
-    model = build((1, 2))
-    memory = model.encode(*source)
-    _, state = model.step(memory, memory.state, torch.tensor([4, 5, 6]))
-    origins, tokens = torch.tensor([0, 0, 1, 1, 2, 2]), torch.tensor([7, 8, 7, 7, 9, 8])
-    found, after = model.step(memory, state, tokens, origins=origins)
-    expected, other = model.step(memory, state.select(origins), tokens)
-    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(after.cell, other.cell, rtol=1e-12, atol=1e-12)
-
-
 def test_parameters_start_in_the_range(seed):
     model = AttentionLSTM(ModelConfig(embedding=16, hidden=16, initial_range=0.3), 50, 50)
     largest = torch.stack([parameter.abs().max() for parameter in model.parameters()])

@@ -52,6 +52,19 @@ def test_several_rows_a_sentence_read_its_memory(build, source):
         model.decode(memory, inputs[:4])
 
 
+def test_rows_go_on_from_their_origins(build, source):
+    model = build((1, 2))
+    memory, first = model.encode(*source), torch.tensor([4, 5, 6])
+    _, state = model.step(memory, memory.state, first)
+    origins, tokens = torch.tensor([0, 0, 1, 1, 2, 2]), torch.tensor([7, 8, 7, 7, 9, 8])
+    found, after = model.step(memory, state, tokens, origins=origins)
+    inputs = torch.stack([first[origins], tokens], 1)
+    torch.testing.assert_close(found, model.decode(memory, inputs)[:, 1], rtol=1e-11, atol=1e-11)
+    later, _ = model.step(memory, after, tokens)
+    inputs = torch.cat([inputs, tokens[:, None]], 1)
+    torch.testing.assert_close(later, model.decode(memory, inputs)[:, 2], rtol=1e-11, atol=1e-11)
+
+
 def test_no_sentences_give_no_rows_and_zero_gradients(build):
     model = build((2, 2))
     nothing = torch.empty(0, 1, dtype=torch.long)

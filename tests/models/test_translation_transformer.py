@@ -76,17 +76,6 @@ def test_one_matrix_for_everything(seed):
         ModelConfig("transformer", hidden=8, heads=3)
 
 
-def test_rows_go_on_from_their_origins(build, source):
-    model = build((1, 2))
-    memory = model.encode(*source)
-    _, state = model.step(memory, memory.state, torch.tensor([4, 5, 6]))
-    origins, tokens = torch.tensor([0, 0, 1, 1, 2, 2]), torch.tensor([7, 8, 7, 7, 9, 8])
-    found, after = model.step(memory, state, tokens, origins=origins)
-    whole = torch.stack([torch.tensor([4, 5, 6])[origins], tokens], 1)
-    torch.testing.assert_close(found, model.decode(memory, whole)[:, 1], **EXACT)
-    assert after.positions == 2
-
-
 def test_bf16_autocast_is_close(build, source, inputs):
     model = build((2, 2)).float()
     expected = model(*source, inputs)

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+import bleugrad
 from bleugrad.backends.torch import projected_probabilities as module
 from bleugrad.outputs.rows import Projection
 from tests.outputs.test_rows import ASKED, draw_cotangents, one_target, plain, pull_back
@@ -112,3 +113,49 @@ def test_tokens_gathered_twice_add_up(seed):
     hidden, weight, bias, _, _, starts = draw((2, 4, 6, 3, 5))
     ids, targets = torch.tensor([[1, 1, 1, 2, 1], [0, 5, 0, 5, 5]]), torch.tensor([[1, 1, 2, 2], [5, 5, 5, 5]])
     compare((hidden, weight, bias, ids, targets, starts))
+
+
+def plain_rows(hidden, weight, bias, tokens):
+    """A function of the form that ``normaliser`` takes."""
+    return torch.nn.functional.cross_entropy(torch.nn.functional.linear(hidden, weight, bias), tokens, reduction="none")
+
+
+def provider(name):
+    if name == "torch" and not hasattr(torch.nn.functional, "linear_cross_entropy"):
+        pytest.skip(f"torch {torch.__version__} has no linear_cross_entropy")
+    if name == "cut_cross_entropy":
+        pytest.importorskip("cut_cross_entropy", reason="cut-cross-entropy is not installed")
+        if not torch.cuda.is_available():
+            pytest.skip("cut-cross-entropy runs on GPUs only, and none is available")
+    return name
+
+
+@pytest.mark.parametrize("name", ["torch", "cut_cross_entropy", plain_rows])
+@pytest.mark.parametrize("options", [{}, {"eos_id": 0, "sharpness": 2.0, "cross_entropy_weight": 0.5}])
+def test_normalisers_of_others_change_nothing(seed, name, options):
+    """Values and gradients are those of the logits; 150 rows are several chunks."""
+    normaliser = name if callable(name) else provider(name)
+    hidden = torch.randn(3, 50, 4, dtype=torch.float64)
+    weight, bias = torch.randn(40, 4, dtype=torch.float64), torch.randn(40, dtype=torch.float64)
+    labels = torch.randint(1, 12, (3, 50))
+    labels[1, 30:] = -100
+    loss, found = bleugrad.ExpectedBLEULoss(**options), []
+    for fused in (True, False):
+        inputs = [one.clone().requires_grad_() for one in (hidden, weight, bias)]
+        logits = torch.nn.functional.linear(*inputs)
+        value = loss(bleugrad.Projection(*inputs, normaliser=normaliser) if fused else logits, labels)
+        found.append((value, *torch.autograd.grad(value, inputs)))
+    for one, wanted in zip(*found, strict=True):
+        torch.testing.assert_close(one, wanted, rtol=0, atol=1e-12)
+
+
+def test_normaliser_must_be_known():
+    with pytest.raises(ValueError, match="normaliser is 'liger'; expected one of torch, cut_cross_entropy, or"):
+        bleugrad.Projection(torch.zeros(1, 2, 3), torch.zeros(4, 3), normaliser="liger")
+
+
+def test_normalisers_must_not_be_rounded():
+    """torch's cross-entropy of half-precision rows has their precision."""
+    output = bleugrad.Projection(torch.zeros(1, 2, 3).bfloat16(), torch.zeros(4, 3).bfloat16(), normaliser=plain_rows)
+    with pytest.raises(ValueError, match=r"normaliser returned torch.bfloat16; expected torch.float32"):
+        bleugrad.ExpectedBLEULoss()(output, torch.tensor([[1, 2]]))

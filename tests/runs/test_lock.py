@@ -29,6 +29,14 @@ with locked(Path(sys.argv[1])):
 fcntl = pytest.importorskip("fcntl")
 
 
+@pytest.fixture(autouse=True)
+def interruptible():
+    """Ctrl-C interrupts, also if the tests run in the background of a shell, which ignores it there."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture
 def holder(tmp_path):
     """Another process that holds the directory ``run``, until its input ends."""

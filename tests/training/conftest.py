@@ -1,13 +1,8 @@
-"""A small corpus, and a run trained on it."""
+"""A run trained on the small corpus."""
 
 import pytest
 
-from tests.training.corpora import small_config, write_corpus
-
-
-@pytest.fixture(scope="session")
-def corpus(tmp_path_factory):
-    return write_corpus(tmp_path_factory.mktemp("corpus"))
+from tests.training.corpora import small_config
 
 
 @pytest.fixture(scope="session")

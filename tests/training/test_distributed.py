@@ -89,7 +89,7 @@ def test_the_same_command_works_under_torchrun(both, tmp_path):
     (tmp_path / "train.toml").write_text((both / "ce-1" / "config.toml").read_text())
     words = ["train", "--config", tmp_path / "train.toml", "--optimizer-epochs", "1", "--output", tmp_path / "run"]
     done = torchrun("bleugrad", *words)
-    assert "2 x cpu" in done.stdout
+    assert "processes: 2 (cpu)" in done.stdout
     assert done.stdout.count("epoch 1:") == 1, "only one process speaks"
     assert json.loads((tmp_path / "run" / "run.json").read_text())["status"] == "finished"
     assert not (tmp_path / "run" / ".lock").exists()
@@ -113,7 +113,7 @@ def test_two_machines_train_together(both, tmp_path):
     said = [machine.communicate(timeout=300) for machine in machines]
     assert [machine.returncode for machine in machines] == [0, 0], said[0][1][-2000:] + said[1][1][-2000:]
     spoken = b"".join(out for out, _ in said)
-    assert spoken.count(b"2 x cpu") == spoken.count(b"epoch 1:") == 1
+    assert spoken.count(b"processes: 2 (cpu)") == spoken.count(b"epoch 1:") == 1
     assert len(list((tmp_path / "cache").iterdir())) == 1
     one, two = (read_checkpoint(run / "checkpoints" / "best.safetensors") for run in (both / "ce-1", tmp_path / "run"))
     assert two.state["processes"] == 2

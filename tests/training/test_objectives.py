@@ -14,6 +14,7 @@ from bleugrad.losses.ranking import RankingLoss
 from bleugrad.models.config import ModelConfig
 from bleugrad.models.feeding import feed
 from bleugrad.models.kinds import build_model
+from bleugrad.models.search.soft_beam import soft_beam
 from bleugrad.models.search.strategies import beam
 from bleugrad.special_ids import BOS, EOS, PAD
 from bleugrad.training.config import OWN_TOKENS, ObjectiveConfig
@@ -166,9 +167,8 @@ def test_fed_the_reference_the_length_can_be_random_too(model, name, further, se
     torch.testing.assert_close(mixed, loss + 0.5 * build_objective(model, ObjectiveConfig())(batch))
 
 
+@pytest.mark.parametrize(("name", "feeding"), [(n, f) for n in ("bound", "exact") for f in ("reference", "greedy")])
 @pytest.mark.parametrize("several", [False, True])
-@pytest.mark.parametrize("feeding", ["reference", "greedy"])
-@pytest.mark.parametrize("name", ["bound", "exact"])
 def test_sharp_rows_are_scored_and_cross_entropy_is_that_of_the_model(model, name, feeding, several):
     model.eval()
     batch = make_batch(several=several)
@@ -344,3 +344,123 @@ def test_candidates_train_every_parameter_and_no_sentences_are_possible(model, k
 def test_candidates_are_fed_and_nothing_else():
     with pytest.raises(UsageError, match="feeding is 'greedy' with 'candidates'"):
         ObjectiveConfig("candidates", feeding="greedy")
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("name", ["bound", "exact"])
+def test_members_of_a_soft_beam_are_scored_and_weighted(model, name, several):
+    model.eval()
+    model.output.weight.data *= 4  # so that the members differ
+    batch = make_batch(several=several)
+    settings = ObjectiveConfig(name, feeding="soft-beam", candidates=3, candidate_alpha=2.0, end_positions=1)
+    objective = build_objective(model, settings)
+    assert objective.tau == 1.0
+    objective.tau = 30.0
+    loss = objective(batch)
+    memory = model.encode(batch.source, batch.source_lengths)
+    found = soft_beam(model, memory, 3, 9, 30.0)  # ceil(1.2 * 5) + 3 positions
+    assert (found.scores.max(1).values - found.scores.min(1).values).max() > 0.1
+    losses = []
+    for row, target in enumerate(TARGETS):
+        scores, risks = [], []
+        for place in range(3):
+            length = int(found.mask[row, place].sum())
+            dense = torch.zeros(length + 1, 12).scatter_add(
+                1,
+                F.pad(found.tokens[row, place, :length], (0, 0, 0, 1)),
+                F.pad(found.probs[row, place, :length], (0, 0, 0, 1)),
+            )
+            dense[length, PAD] = 1  # the position after the end
+            references = [target] + [target[::-1]] * several
+            value = bleugrad.expected_bleu(
+                dense.clamp(min=1e-30).log()[None], [references], method=name, eos_id=EOS
+            ).value
+            risks.append(1 - value)
+            scores.append(2.0 * found.scores[row, place] / length)
+        losses.append((torch.stack(scores).softmax(0) * torch.stack(risks)).sum())
+    torch.testing.assert_close(loss, torch.stack(losses).mean())
+    mixed = build_objective(model, dataclasses.replace(settings, cross_entropy_weight=0.5))
+    mixed.tau = 30.0
+    torch.testing.assert_close(mixed(batch), loss + 0.5 * build_objective(model, ObjectiveConfig())(batch))
+
+
+@pytest.mark.parametrize("name", ["bound", "exact", "clipped_mean"])
+def test_a_soft_beam_trains_every_parameter_and_no_sentences_are_possible(model, name):
+    objective = build_objective(model, ObjectiveConfig(name, feeding="soft-beam", candidates=2))
+    objective(make_batch()).backward()
+    for parameter_name, parameter in model.named_parameters():
+        assert parameter.grad.isfinite().all(), parameter_name
+        assert parameter.grad.any(), parameter_name
+    model.zero_grad()
+    objective(make_batch(rows=())).backward()
+    assert all(parameter.grad is not None and not parameter.grad.any() for parameter in model.parameters())
+
+
+def test_steps_on_the_soft_beam_improve_the_beam(model):
+    """Of one batch: the translations of hard beam search get better."""
+    batch = make_batch()
+    objective = build_objective(model.eval(), ObjectiveConfig("exact", feeding="soft-beam", candidates=3))
+    objective.tau = 0.3
+    optimizer = torch.optim.Adam(model.parameters(), 0.05)
+
+    def score():
+        best = beam(model, batch.source, batch.source_lengths, width=3, maximum=9)
+        return bleugrad.bleu([one[0].tokens for one in best], TARGETS, smoothing=1.0).value.item()
+
+    before = score()
+    for _ in range(20):
+        optimizer.zero_grad()
+        objective(batch).backward()
+        optimizer.step()
+    assert score() > before + 0.1
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"name": "ce"}, "feeding is 'soft-beam' with 'ce', sharpness 1.0"),
+        ({"name": "reinforce"}, "feeding is 'soft-beam' with 'reinforce'"),
+        ({"name": "candidates"}, "feeding is 'soft-beam' with 'candidates'"),
+        ({"sharpness": 2.0}, "feeding is 'soft-beam' with 'exact', sharpness 2.0"),
+        ({"likelihood_epochs": 2}, "likelihood_epochs 2; expected"),
+        ({"candidates": 4, "beam_tokens": 3}, "beam_tokens is 3; expected at least candidates = 4"),
+    ],
+)
+def test_settings_that_a_soft_beam_has_not_are_refused(settings, message):
+    with pytest.raises(UsageError, match=message):
+        ObjectiveConfig(**{"name": "exact", "feeding": "soft-beam"} | settings)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_samples_are_fed_and_the_gradient_goes_through_their_choice(model, several):
+    model.eval()
+    batch = make_batch(several=several)
+    settings = {"feeding": "sample", "input_gradient": True, "samples": 3, "sharpness": 1.5, "end_positions": 2}
+    torch.manual_seed(3)
+    loss = build_objective(model, ObjectiveConfig("exact", **settings, cross_entropy_weight=0.5))(batch)
+    found = torch.autograd.grad(loss, model.parameters())
+    torch.manual_seed(3)
+    memory = model.encode(batch.source, batch.source_lengths)
+    fed = feed(model, memory, batch.inputs().repeat_interleave(3, 0), "sample", steps=9)
+    references = [[target] + [target[::-1]] * several for target in TARGETS]
+    tokens = fed.tokens.masked_fill(~fed.mask, -100).view(4, 3, -1)
+    rows = bleugrad.FedSamplesBLEULoss(eos_id=EOS, sharpness=1.5, end_positions=2)(fed.logits, tokens, references)
+    expected = rows + 0.5 * build_objective(model, ObjectiveConfig())(batch)
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(found, torch.autograd.grad(expected, model.parameters()))
+
+
+def test_samples_that_are_fed_train_every_parameter_and_no_sentences_are_possible(model):
+    config = ObjectiveConfig("exact", feeding="sample", input_gradient=True, samples=2)
+    objective = build_objective(model, config)
+    objective(make_batch()).backward()
+    assert all(parameter.grad.any() for parameter in model.parameters())
+    model.zero_grad()
+    objective(make_batch(rows=())).backward()
+    assert all(parameter.grad is not None and not parameter.grad.any() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("settings", [{"name": "reinforce"}, {"feeding": "greedy"}, {"temperature": 0.5}])
+def test_the_gradient_through_inputs_needs_samples_of_the_decoder(settings):
+    with pytest.raises(UsageError, match=r"input_gradient is true with .*; expected bound or exact or clipped_mean"):
+        ObjectiveConfig(**{"name": "exact", "feeding": "sample", "input_gradient": True} | settings)

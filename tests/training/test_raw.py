@@ -72,5 +72,5 @@ def test_a_system_of_tokenised_text_warns_of_ordinary_text(finished, monkeypatch
     shown = translate(finished, "ich sehe katze\nIch sehe katze.\nIch\n", monkeypatch, capsys)
     assert len(shown.out.splitlines()) == 3
     assert shown.err.count("trained on tokenised text") == 1
-    assert "line 2 holds 'Ich', as ordinary text does" in shown.err
+    assert "line 2 has 'Ich' and looks like ordinary text" in shown.err
     assert translate(finished, "ich sehe katze .\n", monkeypatch, capsys).err == ""

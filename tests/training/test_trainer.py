@@ -66,6 +66,16 @@ def test_the_share_of_own_tokens_rises_on_a_line(corpus):
     assert found == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
 
 
+def test_a_soft_beam_becomes_sharper_by_a_factor_per_epoch(corpus):
+    more = {"objective__name": "exact", "objective__feeding": "soft-beam", "objective__candidates": 2}
+    trainer = make_trainer(corpus, optimizer__epochs=3, objective__tau_first=0.5, objective__tau_last=8.0, **more)
+    found, step = [], trainer.take_step
+    trainer.take_step = lambda window: (found.append(trainer.inner_objective.tau), step(window))[1]
+    trainer.train()
+    assert sorted(set(found)) == pytest.approx([0.5, 2.0, 8.0])
+    assert found == sorted(found)
+
+
 @pytest.mark.parametrize(
     ("decay", "rates"),
     [

@@ -133,7 +133,7 @@ frame_matches = Operation(
     outputs=1,
     shapes=lambda token_probs, blank, clips, *_: (token_probs.new_empty(clips.shape[:2]),),
     gradients=("token_probs", "blank"),
-    backends=("c",),
+    backends=("c", "triton"),
 )
 """Expected clipped matches of CTC frames: (T, B, L), and (T, B) for blank, to (B, N). Exact. See ``matches/frames.py``.
 

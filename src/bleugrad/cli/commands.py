@@ -28,7 +28,7 @@ COMMANDS = (
     Command(train, "train a translation model on a corpus", "bleugrad train --preset tiny --output runs/tiny"),
     Command(
         tune,
-        "train the best weights of a run with another objective",
+        "continue training from the best weights of a run, with another objective",
         "bleugrad tune runs/tiny --objective exact --output runs/tiny-exact",
     ),
     Command(
@@ -49,7 +49,7 @@ COMMANDS = (
     ),
     Command(
         explain,
-        "show what the loss sees of one sentence: matches, bound, gradient and expected BLEU",
+        "explain the loss of one sentence: matches, bound, gradient and expected BLEU",
         'bleugrad explain logits.npy --reference "12 7 7 3" --html explain.html',
     ),
     Command(
@@ -57,5 +57,5 @@ COMMANDS = (
         "optimise free logits against a random reference, as in the paper's figures 1 and 2",
         "bleugrad toy --orders 2 --seeds 3 --method exact --output runs/toy-exact",
     ),
-    Command(report, "redraw the figures and the page of a finished run", "bleugrad report runs/toy"),
+    Command(report, "redraw the figures and the page of a run of toy or reproduce", "bleugrad report runs/toy"),
 )

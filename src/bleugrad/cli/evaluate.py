@@ -3,7 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from bleugrad.cli.options import BEAM
+from bleugrad.cli.options import BEAM, DEVICE
 from bleugrad.errors import UsageError
 from bleugrad.runs.directory import evaluation_file
 
@@ -13,7 +13,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("run", type=Path, metavar="RUN", help="a training run")
     parser.add_argument("--split", default="test", metavar="NAME", help="part of the corpus (default: %(default)s)")
     parser.add_argument("--beam", type=int, metavar="N", help=BEAM)
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to compute")
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help=DEVICE)
 
 
 def execute(arguments: Namespace) -> None:

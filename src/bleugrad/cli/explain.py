@@ -1,4 +1,4 @@
-"""``bleugrad explain``: what the loss sees of one sentence, as text and as an interactive page."""
+"""``bleugrad explain``: the numbers behind the loss of one sentence, as text and as an interactive page."""
 
 import shutil
 import sys

@@ -2,9 +2,9 @@
 
 import os
 import sys
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
+import textwrap
+from argparse import Action, ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
-from functools import partial
 from signal import Signals
 
 from bleugrad import __version__
@@ -56,14 +56,29 @@ def main(words: Sequence[str] | None = None) -> int:
     return DONE
 
 
+class Help(RawDescriptionHelpFormatter):
+    """Keeps the lines of an example, fills a description, and puts the summary of a command beside its name."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=32)
+
+    def add_argument(self, action: Action) -> None:
+        """Add an argument; the names of commands are indented, for which argparse leaves no room."""
+        super().add_argument(action)
+        if isinstance(action.choices, dict):
+            self._action_max_length = max(self._action_max_length, 4 + max(map(len, action.choices)))
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if "\n" in text else textwrap.fill(text, width)
+
+
 def build_parser() -> tuple[ArgumentParser, dict[str, tuple[ArgumentParser, Command]]]:
     """The parser, and the parser of each command by name."""
-    wide = partial(RawDescriptionHelpFormatter, max_help_position=32)
     parser = ArgumentParser(
         prog="bleugrad",
         description="Train sequence models directly on BLEU, without sampling.",
         epilog=f"example:\n  {COMMANDS[0].example}\n\n`bleugrad COMMAND --help` shows the options of a command.",
-        formatter_class=wide,
+        formatter_class=Help,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"bleugrad {__version__}")
@@ -75,7 +90,7 @@ def build_parser() -> tuple[ArgumentParser, dict[str, tuple[ArgumentParser, Comm
             help=command.summary,
             description=f"{command.summary[0].upper()}{command.summary[1:]}.",
             epilog=f"example:\n  {command.example}",
-            formatter_class=wide,
+            formatter_class=Help,
             allow_abbrev=False,
         )
         command.module.configure(own)

@@ -2,6 +2,7 @@
 
 import argparse
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -9,33 +10,63 @@ from bleugrad.configuration.stage import Setting, Stage, check_value, settings, 
 
 PREFIX = "setting:"
 BEAM = "beam width, at most 1000; 1 is greedy (default: 5, or 1 for one-pass models; only 1 for nat)"
+DEVICE = "where to compute; auto uses a GPU if there is one (default: %(default)s)"
+ShownDefault = Callable[[tuple[str, ...], Setting], str | None]
 
 
-def add_options(parser: ArgumentParser, kind: type[Stage]) -> None:
-    """One option per setting; an inner stage is a group."""
+def own_default(path: tuple[str, ...], setting: Setting) -> str:
+    """The default of the setting itself, as the help shows it."""
+    return shown_value(setting.default)
+
+
+def shown_value(value: Any) -> str:
+    """A value of a setting as text.
+
+    Example:
+        >>> shown_value((1, 2)), shown_value(False), shown_value("")
+        ('1 2', 'no', 'none')
+    """
+    if isinstance(value, tuple):
+        return " ".join(map(str, value))
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value) or "none"
+
+
+def add_options(parser: ArgumentParser, kind: type[Stage], default: ShownDefault = own_default) -> None:
+    """One option per setting; an inner stage is a group. The usage line does not list them: there are too many.
+
+    ``default`` gives the default that the help shows for a setting and its path of names; None shows none.
+    """
+    positional = [str(action.metavar) for action in parser._actions if not action.option_strings]
+    parser.usage = " ".join(["%(prog)s [OPTION ...]", *positional])
     group = parser.add_argument_group("settings")
     groups = {inner.name: parser.add_argument_group(inner.help) for inner in settings(kind) if inner.is_stage}
     for path, setting in walk(kind):
+        shown = default(path, setting)
         groups.get(path[0], group).add_argument(
             option_name(path),
             dest=PREFIX + ".".join(path),
             default=argparse.SUPPRESS,
-            help=f"{setting.help} (default: {_shown(setting.default)})".replace("%", "%%"),
+            help=(setting.help if shown is None else f"{setting.help} (default: {shown})").replace("%", "%%"),
             **_shape(setting),
         )
 
 
 def add_run_arguments(
-    parser: ArgumentParser, config_type: type[Stage], output: Path | None, shown: str = "%(default)s"
+    parser: ArgumentParser,
+    config_type: type[Stage],
+    output: Path | None,
+    shown: str = "%(default)s",
+    default: ShownDefault = own_default,
 ) -> None:
     """The arguments of a command that writes a run: ``--config``, ``--output``, ``--overwrite`` and its settings.
 
     ``output`` is the default directory, None if it depends on other arguments; ``shown`` is the default in the help.
+    ``default`` is that of :func:`add_options`.
     """
     parser.add_argument("--config", type=Path, metavar="FILE.toml", help="file with settings; options override it")
     parser.add_argument("--output", type=Path, default=output, metavar="DIR", help=f"run directory (default: {shown})")
     parser.add_argument("--overwrite", action="store_true", help="replace a finished run in that directory")
-    add_options(parser, config_type)
+    add_options(parser, config_type, default)
 
 
 def given_options(arguments: Namespace) -> dict[str, Any]:
@@ -95,9 +126,3 @@ def _shape(setting: Setting) -> dict[str, Any]:
         return {"choices": setting.choices}
     shape = {"type": setting.item_kind, "metavar": setting.item_kind.__name__.upper()}
     return shape | {"nargs": "+"} if setting.is_tuple else shape
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, tuple):
-        return " ".join(map(str, value))
-    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value) or "none"

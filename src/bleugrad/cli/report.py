@@ -10,7 +10,7 @@ from bleugrad.runs.directory import REPORT, read_run
 
 def configure(parser: ArgumentParser) -> None:
     """The directory."""
-    parser.add_argument("directory", type=Path, metavar="DIR", help="a run directory")
+    parser.add_argument("directory", type=Path, metavar="DIR", help="directory of a run of toy or reproduce")
 
 
 def execute(arguments: Namespace) -> None:
@@ -22,6 +22,6 @@ def execute(arguments: Namespace) -> None:
     elif study == "reproduce":
         from bleugrad.reports.paper.page import write_report
     else:
-        raise FailureError(f"there is no report for the study {study!r}")
+        raise FailureError(f"a run of {study!r} has no report; expected a run of toy or reproduce")
     write_report(arguments.directory)
     print(f"report: {arguments.directory / REPORT}")

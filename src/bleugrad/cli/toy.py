@@ -23,11 +23,11 @@ def execute(arguments: Namespace) -> None:
     config, path = load(ToyConfig, arguments.config, given_options(arguments)), arguments.output
     command, toml = shlex.join(["bleugrad", "toy", *option_words(config), "--output", str(path)]), to_toml(config)
     overwrite = arguments.overwrite
+    require_extra("plots", "matplotlib", "the report of the toy study")  # before anything is written
     with (
         locked(path),
         start_run(path, study="toy", config=toml, seed=config.seed, command=command, overwrite=overwrite) as run,
     ):
-        require_extra("plots", "matplotlib", "the report of the toy study")
         import torch
 
         from bleugrad.experiments.toy.study import run_study

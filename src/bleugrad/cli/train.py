@@ -1,5 +1,6 @@
 """``bleugrad train``: train a translation model on a corpus."""
 
+import os
 import shlex
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from pathlib import Path
@@ -33,6 +34,13 @@ def execute(arguments: Namespace) -> None:
         overwrite=arguments.overwrite,
         command=shlex.join(["bleugrad", "train", *option_words(config), "--output", str(arguments.output)]),
     )
+    show_next(arguments.output)
+
+
+def show_next(output: Path) -> None:
+    """Print where the run is and how to score it, once for all processes."""
+    if os.environ.get("RANK", "0") == "0":
+        print(f"run: {output}; score it with: {shlex.join(['bleugrad', 'evaluate', str(output)])}")
 
 
 def add_training_arguments(parser: ArgumentParser, help: str) -> None:

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from bleugrad.cli.lines import arriving_lines
-from bleugrad.cli.options import BEAM
+from bleugrad.cli.options import BEAM, DEVICE
 from bleugrad.errors import UsageError
 
 
@@ -21,7 +21,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--batch", type=int, default=64, metavar="N", help="largest number of lines per batch (default: %(default)s)"
     )
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to compute")
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help=DEVICE)
 
 
 def execute(arguments: Namespace) -> None:
@@ -38,7 +38,7 @@ def execute(arguments: Namespace) -> None:
     torch.set_num_threads(1)
     system = load(arguments.run, arguments.device)
     beam = system.beam(arguments.beam)
-    _check_n_best(arguments.n_best, beam)
+    _check_n_best(arguments.n_best, beam, f", the default of a {system.config.model.kind} model")
     if sys.stdin.isatty():
         print("type a sentence and press Enter; Ctrl-D ends", file=sys.stderr)
 
@@ -60,6 +60,6 @@ def execute(arguments: Namespace) -> None:
         sys.stdout.flush()
 
 
-def _check_n_best(n_best: int, beam: int) -> None:
+def _check_n_best(n_best: int, beam: int, reason: str = "") -> None:
     if n_best > beam:
-        raise UsageError(f"n_best is {n_best}; expected at most beam = {beam}")
+        raise UsageError(f"n_best is {n_best}; expected at most beam = {beam}{reason}")

@@ -1,12 +1,13 @@
-"""``bleugrad tune``: train the best weights of a run with another objective."""
+"""``bleugrad tune``: continue training from the best weights of a run, with another objective."""
 
 import shlex
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from bleugrad.cli.options import add_run_arguments, given_options, option_words
-from bleugrad.cli.train import add_training_arguments, chosen_settings
+from bleugrad.cli.options import add_run_arguments, given_options, option_words, shown_value
+from bleugrad.cli.train import add_training_arguments, chosen_settings, show_next
 from bleugrad.configuration.loading import merged, read_toml
+from bleugrad.configuration.stage import Setting
 from bleugrad.models.config import ONE_PASS
 from bleugrad.runs.directory import CONFIG
 from bleugrad.training.config import RECIPE, TrainConfig
@@ -17,13 +18,18 @@ def configure(parser: ArgumentParser) -> None:
     """The initial run, and all settings."""
     parser.add_argument("run", type=Path, metavar="RUN", help="training run that provides the initial weights")
     add_training_arguments(parser, "objective: ce, bound, exact, clipped_mean, candidates, reinforce, mrt or unbiased")
-    add_run_arguments(parser, TrainConfig, None, "RUN-OBJECTIVE")
-    rate, epochs = TUNING["optimizer"]["learning_rate"], TUNING["optimizer"]["epochs"]
+    add_run_arguments(parser, TrainConfig, None, "RUN-OBJECTIVE", default=_default)
     parser.description = (
-        f"{parser.description} The defaults are the settings of RUN, with a learning rate of {rate} "
-        f"and {epochs} epochs. After cross-entropy the objective 'exact' of an autoregressive model is the recommended "
-        "recipe, unless you set one of its options or give a file."
+        f"{parser.description} An option without a default keeps the setting of RUN. "
+        "After cross-entropy the objective 'exact' of an autoregressive model is the recommended recipe, unless you "
+        "set one of its options or pass --config."
     )
+
+
+def _default(path: tuple[str, ...], setting: Setting) -> str | None:
+    """The default if it is not that of RUN."""
+    tuned = TUNING.get(path[0], {})
+    return shown_value(tuned[path[-1]]) if path[-1] in tuned else None
 
 
 def execute(arguments: Namespace) -> None:
@@ -48,3 +54,4 @@ def execute(arguments: Namespace) -> None:
         study="tune",
         command=shlex.join(["bleugrad", "tune", str(arguments.run), *option_words(config), "--output", str(output)]),
     )
+    show_next(output)

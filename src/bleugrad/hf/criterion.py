@@ -30,7 +30,7 @@ class BlendedParts(LossBase):
     Labels among ``excluded`` do not count for BLEU, but cross-entropy still learns them. ``measured`` (7,) describes
     the last call, without a gradient: labels, summed cross-entropy, summed expected length, summed length of the
     references, and labels times BLEU and the ends of its certified interval. Lengths are 0 for a fixed length, the ends
-    are NaN where there is no interval: at corpus level, and for several references without smoothing.
+    are NaN where there is no interval: at corpus level, with ``risks``, and for several references without smoothing.
     """
 
     excluded: Tensor
@@ -50,8 +50,10 @@ class BlendedParts(LossBase):
         self.register_buffer("excluded", excluded, persistent=False)
         self.weighting, self.blend, self.adaptive = weighting, 1.0, adaptive
 
-    def forward(self, logits: Tensor | Output, labels: Tensor, references: Any = None) -> Tensor:
-        """The parts, from logits or from hidden states with their projection."""
+    def forward(
+        self, logits: Tensor | Output, labels: Tensor, references: Any = None, risks: Tensor | None = None
+    ) -> Tensor:
+        """The parts, from logits or from hidden states with their projection; ``risks`` (B,) replace ``1 - BLEU``."""
         ignored, excluded = self.expectation.ignore_index, self.excluded.to(labels.device)
         labelled = labels != ignored
         mask = labelled & ~torch.isin(labels, excluded)
@@ -61,6 +63,8 @@ class BlendedParts(LossBase):
         value, statistics, targets = expected_score(
             logits, self.expectation, self.pool, labels, references, mask, self.word_start, label_log_probs=True
         )
+        if risks is not None:
+            value = 1 - risks
         log_probs, found = statistics.label_log_probs, targets.labels
         assert log_probs is not None
         assert found is not None
@@ -70,7 +74,8 @@ class BlendedParts(LossBase):
         if self.expectation.level == "sentence":
             bleu = torch.where(mask.any(1), bleu, 0)
             bleu = (bleu * counts).sum() if self.weighting == "tokens" else bleu.sum()
-        self._measure(value, torch.where(labelled, -log_probs, 0).sum(), counts, statistics)
+        nll_sum = torch.where(labelled, -log_probs, 0).sum()
+        self._measure(value, nll_sum, counts, statistics, risks is None and self.expectation.level == "sentence")
         if self.blend == 1 and not self.adaptive:
             return torch.stack([bleu, torch.zeros_like(bleu)])  # 0 times inf is not 0
         if self.label_smoothing > 0:
@@ -79,12 +84,14 @@ class BlendedParts(LossBase):
         return torch.stack([bleu, nll.sum() if self.weighting == "tokens" else (nll / counts.clamp(min=1)).sum()])
 
     @torch.no_grad()
-    def _measure(self, value: Tensor, nll: Tensor, counts: Tensor, statistics: ExpectedStatistics) -> None:
+    def _measure(
+        self, value: Tensor, nll: Tensor, counts: Tensor, statistics: ExpectedStatistics, interval: bool
+    ) -> None:
         sizes = (statistics.lengths.mean().sum(), statistics.references.lengths[:, 0].sum().to(nll.dtype))
         if self.expectation.eos_id is None:
             sizes = (torch.zeros_like(nll),) * 2
         ends: tuple[Tensor | None, Tensor | None] = (None, None)
-        if self.expectation.level == "sentence":
+        if interval:
             ends = certified_interval(statistics, self.expectation.score)
         scores = [torch.full_like(nll, torch.nan) if one is None else (one * counts).sum() for one in (value, *ends)]
         self.measured = torch.stack([counts.sum(), nll, *sizes, *scores])

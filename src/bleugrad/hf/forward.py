@@ -17,12 +17,16 @@ _DETACH: weakref.WeakKeyDictionary[nn.Module, Any] = weakref.WeakKeyDictionary()
 
 
 class ForwardInputs(NamedTuple):
-    """One forward pass: the decoder's inputs, the references, whether rows are packed and whether logits were made."""
+    """One forward pass: the decoder's inputs, the references, whether rows are packed and whether logits were made.
+
+    ``source`` are ``input_ids`` and ``attention_mask``, as far as they were given.
+    """
 
     decoder_inputs: Tensor | None
     references: Tensor | None
     packed: bool
     projected: bool
+    source: dict[str, Tensor]
 
 
 class ForwardWatch:
@@ -98,7 +102,8 @@ class ForwardWatch:
         if self.decoder_inputs and training and "input_ids" in kwargs and not fed:
             raise ValueError(NO_DECODER_INPUTS)
         skip = training and self.head is not None
-        self.inputs = ForwardInputs(kwargs.get("decoder_input_ids"), references, _is_packed(kwargs), not skip)
+        source = {name: kwargs[name] for name in ("input_ids", "attention_mask") if kwargs.get(name) is not None}
+        self.inputs = ForwardInputs(kwargs.get("decoder_input_ids"), references, _is_packed(kwargs), not skip, source)
         if skip:
             self._bypass_head()
         return args, kwargs

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from bleugrad.arguments import check_choice, check_nonnegative
 from bleugrad.hf import checks
+from bleugrad.hf.candidates import CandidateSearch, without
 from bleugrad.hf.counting import IGNORED, mean_over_processes, predicted_labels, process_group
 from bleugrad.hf.criterion import WEIGHTINGS, BlendedParts
 from bleugrad.hf.forward import NO_DECODER_INPUTS, ForwardInputs, ForwardWatch
@@ -70,6 +71,8 @@ class BLEULoss:
             :func:`bleugrad.losses.recipe.bleu_weight` times 1 - expected BLEU. The function is near 0 where the model
             predicts the labels badly. With False the loss is a blend with fixed weights.
         label_smoothing: of the cross-entropy, 0 to 1. None for the trainer's ``label_smoothing_factor``.
+        candidates: a :class:`bleugrad.hf.CandidateSearch` scores the candidates of ``generate`` instead of the rows of
+            the labels. Cross-entropy remains that of the labels.
         fused: compute the model's output projection in the loss, in chunks: training then holds no (B, T, V) logits.
         method: "exact" or "bound".
         max_order: highest n-gram order.
@@ -97,6 +100,7 @@ class BLEULoss:
         bleu_weight: float = 1.0,
         adaptive: bool = True,
         label_smoothing: float | None = None,
+        candidates: CandidateSearch | None = None,
         fused: bool = False,
         method: str = "exact",
         max_order: int = 4,
@@ -110,6 +114,9 @@ class BLEULoss:
         if level == "corpus" and weighting == "sentences":
             raise ValueError("weighting is 'sentences', but level is 'corpus', which has no sentences to weight")
         self.causal = not model.config.is_encoder_decoder
+        if candidates is not None and (self.causal or level == "corpus"):
+            found = "a causal model" if self.causal else f"level {level!r}"
+            raise ValueError(f"candidates are given with {found}; expected an encoder-decoder model and 'sentence'")
         self.check_decoder_inputs = check_decoder_inputs and not self.causal
         self.check = check
         self.pad_id, self.eos_id = tokenizer.pad_token_id, tokenizer.eos_token_id
@@ -128,6 +135,9 @@ class BLEULoss:
             adaptive=adaptive,
             label_smoothing=label_smoothing or 0.0,
         )
+        self.candidates = candidates
+        if candidates is not None:
+            self.candidate_loss = candidates.loss(self.criterion.expectation, self.criterion.word_start)
         self.bleu_weight = bleu_weight
         self.watch = ForwardWatch(model, fused, self.check_decoder_inputs)
 
@@ -164,7 +174,8 @@ class BLEULoss:
         target = predicted_labels(labels, self.causal)
         if self.causal:
             rows = rows[:, :-1]
-        return self._scaled(self._parts(rows, target, inputs), target, num_items_in_batch)
+        risks = None if self.candidates is None else self._candidate_risks(self.candidates, outputs, labels, inputs)
+        return self._scaled(self._parts(rows, target, inputs, risks), target, num_items_in_batch)
 
     def measurements(self) -> dict[str, float]:
         """Means over all labels since the last call, of all processes, for the log. All processes must call."""
@@ -181,11 +192,30 @@ class BLEULoss:
             found["length_ratio"] = expected / length
         return found
 
-    def _parts(self, rows: Tensor, labels: Tensor, inputs: ForwardInputs) -> Tensor:
+    def _candidate_risks(self, search: CandidateSearch, outputs: Any, labels: Tensor, inputs: ForwardInputs) -> Tensor:
+        """1 - expected BLEU of the candidates of each sentence (B,), by two more passes of the model."""
+        model, excluded = self.watch.model, self.criterion.excluded
+        found = search.find(model, inputs.source, labels.shape[1])
+        rows = search.decode(model, outputs, inputs.source, found)["logits"]
+        tokens = search.tokens(found, self.eos_id)
+        references = labels if inputs.references is None else inputs.references.to(labels.device)
+        self.candidate_loss.to(rows.device)
+        risks: Tensor = self.candidate_loss(
+            self._output(rows, self.watch.take()),
+            tokens,
+            without(references, excluded),
+            mask=without(tokens, excluded) != IGNORED,
+        )
+        return risks
+
+    def _output(self, rows: Tensor, inputs: ForwardInputs) -> Tensor | Projection:
+        """Logits as they are, and hidden states with the projection that was left out."""
+        return rows if inputs.projected else Projection(rows, *self.watch.projection(rows.dtype))
+
+    def _parts(self, rows: Tensor, labels: Tensor, inputs: ForwardInputs, risks: Tensor | None) -> Tensor:
         group = process_group()
         self.criterion.pool = None if group is None else ProcessPool(group)
-        output = rows if inputs.projected else Projection(rows, *self.watch.projection(rows.dtype))
-        parts: Tensor = self.criterion(output, labels, inputs.references)
+        parts: Tensor = self.criterion(self._output(rows, inputs), labels, inputs.references, risks)
         if parts.requires_grad:
             self._measured = self.criterion.measured + (0 if self._measured is None else self._measured)
         return parts

@@ -34,7 +34,38 @@ class CandidateOptions(TypedDict, total=False):
     process_group: Optional["ProcessGroup"]
 
 
-class CandidateBLEULoss(LossBase):
+class FedSequencesLoss(LossBase):
+    """A loss of sequences that a decoder was fed, S per sentence, from exact expected BLEU of the rows of each."""
+
+    def __init__(self, options: CandidateOptions) -> None:
+        rest: dict[str, Any] = dict(options)
+        score = BLEU(**{name: rest.pop(name) for name in ("max_order", "weights", "smoothing") if name in rest})
+        chosen = ("method", "eos_id", "ignore_index", "sharpness", "end_positions")
+        expected = {name: rest.pop(name) for name in chosen if name in rest}
+        super().__init__(Expectation(score, level="sentence", **expected), **rest)
+
+    def scored(
+        self, logits: Tensor | Output, sequences: Tensor, references: Tensor | IdLists, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Expected BLEU of the rows (B, S), log-probabilities of the tokens (B, S, T), and which count (B, S, T)."""
+        shape = sequences.shape[:2]
+        value, statistics, targets = expected_score(
+            logits,
+            self.expectation,
+            self.pool,
+            sequences.flatten(0, 1),
+            repeated(references, shape[1], shape[0]),
+            None if mask is None else mask.flatten(0, 1),
+            self.word_start,
+            True,
+        )
+        assert statistics.label_log_probs is not None
+        assert targets.labelled is not None
+        log_probs = torch.where(targets.labelled, statistics.label_log_probs, 0)
+        return value.view(shape), log_probs.view(sequences.shape), targets.labelled.view(sequences.shape)
+
+
+class CandidateBLEULoss(FedSequencesLoss):
     """1 - expected BLEU of the rows of each candidate, weighted by the candidates' probabilities.
 
     A search finds S candidates for each sentence, without gradient. The decoder is then fed each candidate, with
@@ -73,11 +104,7 @@ class CandidateBLEULoss(LossBase):
     def __init__(
         self, *, alpha: float = 1.0, length_penalty: float = 1.0, **options: "Unpack[CandidateOptions]"
     ) -> None:
-        rest: dict[str, Any] = dict(options)
-        score = BLEU(**{name: rest.pop(name) for name in ("max_order", "weights", "smoothing") if name in rest})
-        chosen = ("method", "eos_id", "ignore_index", "sharpness", "end_positions")
-        expected = {name: rest.pop(name) for name in chosen if name in rest}
-        super().__init__(Expectation(score, level="sentence", **expected), **rest)
+        super().__init__(options)
         self.alpha = check_nonnegative("alpha", alpha)
         self.length_penalty = check_nonnegative("length_penalty", length_penalty)
 
@@ -103,34 +130,45 @@ class CandidateBLEULoss(LossBase):
             references: (B, R), (B, K, R) or nested lists, one entry per sentence.
             mask: (B, S, T) bool, positions that count, by default those with a token.
         """
-        batch, number, _ = check_candidates(candidates).shape
-        value, statistics, targets = expected_score(
-            logits,
-            self.expectation,
-            self.pool,
-            candidates.flatten(0, 1),
-            repeated(references, number, batch),
-            None if mask is None else mask.flatten(0, 1),
-            self.word_start,
-            True,
+        check_sequences("candidates", candidates)
+        value, log_probs, counted = self.scored(logits, candidates, references, mask)
+        return self._weighted(value, log_probs.sum(2), counted.sum(2))
+
+    def from_log_probs(
+        self, logits: Tensor | Output, log_probs: Tensor, references: Tensor | IdLists, *, mask: Tensor
+    ) -> Tensor:
+        """The loss of candidates that are distributions with log-probabilities of their own: members of a soft beam.
+
+        Args:
+            logits: (B S, T, V), those of a sentence side by side, or an output object of as many rows.
+            log_probs: (B, S), log p of each candidate, with its gradient.
+            references: (B, R), (B, K, R) or nested lists, one entry per sentence.
+            mask: (B, S, T) bool, positions that count, EOS included. A candidate without positions does not count.
+        """
+        if log_probs.dim() != 2 or mask.dim() != 3 or mask.shape[:2] != log_probs.shape:
+            found = f"log_probs is {tuple(log_probs.shape)} and mask {tuple(mask.shape)}"
+            raise ValueError(f"{found}; expected (B, S) and (B, S, T) of S candidates per sentence")
+        again = repeated(references, log_probs.shape[1], len(log_probs))
+        value, _, _ = expected_score(
+            logits, self.expectation, self.pool, None, again, mask.flatten(0, 1), self.word_start, False
         )
-        assert statistics.label_log_probs is not None
-        assert targets.labelled is not None
-        log_probs = torch.where(targets.labelled, statistics.label_log_probs, 0).sum(1)
-        lengths = targets.labelled.sum(1)
-        scores = (log_probs / lengths.clamp(min=1) ** self.length_penalty).view(batch, number)
-        there = (lengths > 0).view(batch, number)
+        return self._weighted(value.view_as(log_probs), log_probs, mask.sum(2))
+
+    def _weighted(self, value: Tensor, log_probs: Tensor, lengths: Tensor) -> Tensor:
+        """The risks of candidates with this expected BLEU, weighted by log-probabilities and lengths, all (B, S)."""
+        scores = log_probs / lengths.clamp(min=1) ** self.length_penalty
+        there = lengths > 0
         counted = there.any(1)
         shares = (self.alpha * scores).masked_fill(counted[:, None] & ~there, -torch.inf).softmax(1)
-        return self.reduce((shares * (1 - value.view(batch, number))).sum(1), counted)
+        return self.reduce((shares * (1 - value)).sum(1), counted)
 
 
-def check_candidates(candidates: object) -> Tensor:
-    """Return ``candidates`` if they are ids (B, S, T) with S of at least 1."""
-    if not isinstance(candidates, Tensor) or candidates.dim() != 3 or candidates.shape[1] == 0:
-        shape = tuple(candidates.shape) if isinstance(candidates, Tensor) else type(candidates).__name__
-        raise ValueError(f"candidates is {shape}; expected token ids (B, S, T), with S of at least 1 per sentence")
-    return check_ids("candidates", candidates)
+def check_sequences(name: str, sequences: object) -> Tensor:
+    """Return ``sequences`` if they are ids (B, S, T) with S of at least 1."""
+    if not isinstance(sequences, Tensor) or sequences.dim() != 3 or sequences.shape[1] == 0:
+        shape = tuple(sequences.shape) if isinstance(sequences, Tensor) else type(sequences).__name__
+        raise ValueError(f"{name} is {shape}; expected token ids (B, S, T), with S of at least 1 per sentence")
+    return check_ids(name, sequences)
 
 
 def repeated(references: Tensor | IdLists, number: int, batch: int) -> Tensor | IdLists:

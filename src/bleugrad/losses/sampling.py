@@ -20,6 +20,7 @@ from bleugrad.references.sequences import (
     check_ids,
     check_range,
     prepare_references,
+    reads_back,
 )
 from bleugrad.references.targets import Targets, prepare_targets
 from bleugrad.scores.bleu import BLEU
@@ -175,7 +176,7 @@ class SampledLossBase(LossBase, ABC):
         tokens, log_probs, greedy, opening = operations.sampled_rows(
             logits, uniform, chosen, targets.word_start if self.patterns else None
         )
-        if not torch.compiler.is_compiling():
+        if reads_back(log_probs):
             bad = log_probs.detach()[..., 0].isnan()
             if (bad := bad if targets.mask is None else bad & targets.mask).any():
                 raise_broken_row(bad, "logits")

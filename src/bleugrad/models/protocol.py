@@ -57,6 +57,19 @@ class State(Protocol):
     def select(self, rows: Tensor) -> "State":
         """The state with row ``rows[i]`` at i."""
 
+    def mixed(self, weights: Tensor) -> "State":
+        """The state whose rows are mixtures of those of the same sentence, by weights (B, W, W); for soft beams only.
+
+        The state has W rows per sentence, side by side. Row j of sentence b is the sum over i of ``weights[b, j, i]``
+        times its row i.
+        """
+
+
+def mix_rows(values: Tensor, weights: Tensor) -> Tensor:
+    """Values (N, B W, H) with the rows of each sentence mixed by weights (B, W, W)."""
+    apart = values.unflatten(1, weights.shape[:2])
+    return torch.einsum("bji,nbih->nbjh", weights, apart).flatten(1, 2)
+
 
 class Memory(Protocol):
     """Encoded sources; ``state`` is that of the decoder before its first step, one row per sentence."""

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from bleugrad.models.protocol import mix_rows
+
 
 @dataclass(frozen=True)
 class DecoderState:
@@ -22,6 +24,11 @@ class DecoderState:
         return DecoderState(
             self.hidden.index_select(1, rows), self.cell.index_select(1, rows), self.attentional.index_select(0, rows)
         )
+
+    def mixed(self, weights: Tensor) -> "DecoderState":
+        """The state with the rows of each sentence mixed by weights (B, W, W)."""
+        hidden, cell = (mix_rows(part, weights) for part in (self.hidden, self.cell))
+        return DecoderState(hidden, cell, mix_rows(self.attentional[None], weights)[0])
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from bleugrad.models.protocol import mix_rows
 from bleugrad.models.transformer import Attention
 
 
@@ -24,6 +25,10 @@ class KeyValueState:
         if not self.positions:
             return KeyValueState(tuple(layer.new_empty(0, len(rows), layer.shape[2]) for layer in self.layers))
         return KeyValueState(tuple(layer.index_select(1, rows) for layer in self.layers), self.positions)
+
+    def mixed(self, weights: Tensor) -> "KeyValueState":
+        """The state with the keys and values of each sentence's rows mixed by weights (B, W, W), at every position."""
+        return KeyValueState(tuple(mix_rows(layer, weights) for layer in self.layers), self.positions)
 
     def select_with_room(self, rows: Tensor) -> "KeyValueState":
         """:meth:`select` for a step without gradient, which then needs no second copy of the cache."""

@@ -20,7 +20,8 @@ class CTC(UnalignedOutput):
     """Frames (B, T, V) of a CTC model: repeated symbols are merged, then blanks are removed.
 
     Pass it wherever logits are accepted. Frames are independent and nothing is fed back, so expectations are over what
-    the model does in use. Labels are references: (B, R) for any R, padded with ``ignore_index``. What is what:
+    the model does in use. Labels are references: (B, R) for any R, padded with ``ignore_index``. The status of each
+    quantity:
 
     * matches: **exact**, with all clips and repeats.
     * E[length], and the totals of orders 1 and 2: **exact**. The distribution of the length is a **surrogate**, and so

@@ -11,9 +11,10 @@ from torch._C._functorch import is_functorch_wrapped_tensor
 from bleugrad.backends import operations
 from bleugrad.backends.devices import SYNCHRONOUS
 from bleugrad.backends.dtypes import compute_dtype
+from bleugrad.backends.normalisers import PROVIDERS, RowLoss, normalised_probabilities
 from bleugrad.matches.statistics import ExpectedStatistics, row_statistics
 from bleugrad.outputs.output import Output
-from bleugrad.references.targets import Targets
+from bleugrad.references.targets import FLATTENED, Targets
 
 
 class TokenProbabilities(NamedTuple):
@@ -104,6 +105,10 @@ class Projection(RowOutput):
         weight: (V, H), the output projection.
         bias: (V,), or None.
         sharpness: scores distributions proportional to p ^ sharpness.
+        normaliser: a fused cross-entropy that computes the log-normalisers: "torch" for the chunked
+            ``torch.nn.functional.linear_cross_entropy`` (torch 2.13), "cut_cross_entropy" for Apple's package, or a
+            function of hidden states (rows, H), weight, bias and tokens (rows,) that returns the cross-entropy of each
+            row. None for this package's own chunks, which words are always counted with.
 
     O(B T V H) time: four products of the size of the projection forward and backward, two if weight and bias need no
     gradient (three in words). Memory: the gradients of the inputs, one chunk of logits no larger than ``hidden`` or 64
@@ -122,7 +127,14 @@ class Projection(RowOutput):
 
     name = "hidden @ weight.T"
 
-    def __init__(self, hidden: Tensor, weight: Tensor, bias: Tensor | None = None, sharpness: float = 1.0) -> None:
+    def __init__(
+        self,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None = None,
+        sharpness: float = 1.0,
+        normaliser: str | RowLoss | None = None,
+    ) -> None:
         batch, steps, width = check_floating("hidden", hidden, "(B, T, H)", 3).shape
         vocabulary, found = check_floating("weight", weight, "(V, H)", 2).shape
         if found != width or vocabulary == 0:
@@ -130,21 +142,27 @@ class Projection(RowOutput):
         if bias is not None and check_floating("bias", bias, "(V,)", 1).shape[0] != vocabulary:
             raise ValueError(f"bias has shape {tuple(bias.shape)}; expected ({vocabulary},), V as in weight")
         self.shape, self.device = (batch, steps, vocabulary), hidden.device
+        if isinstance(normaliser, str) and normaliser not in PROVIDERS:
+            raise ValueError(f"normaliser is {normaliser!r}; expected one of {', '.join(PROVIDERS)}, or a function")
         self.hidden, self.weight, self.bias, self.sharpness = hidden, weight, bias, sharpness
+        self.normaliser = PROVIDERS[normaliser] if isinstance(normaliser, str) else normaliser
 
     def sharpened(self, sharpness: float) -> "Projection":
         """See :meth:`Rows.sharpened`."""
-        return Projection(self.hidden, self.weight, self.bias, self.sharpness * sharpness)
+        return Projection(self.hidden, self.weight, self.bias, self.sharpness * sharpness, self.normaliser)
 
     def token_probabilities(self, ids: Tensor, targets: Tensor | None, word_start: Tensor | None) -> TokenProbabilities:
         """See :meth:`RowOutput.token_probabilities`."""
         if self.sharpness != 1:
             bias = None if self.bias is None else self.bias * self.sharpness
             plain, sharp = (
-                Projection(self.hidden, self.weight, self.bias),
-                Projection(self.hidden * self.sharpness, self.weight, bias),
+                Projection(self.hidden, self.weight, self.bias, normaliser=self.normaliser),
+                Projection(self.hidden * self.sharpness, self.weight, bias, normaliser=self.normaliser),
             )
             return _two_passes(plain, sharp, ids, targets, word_start)
+        if self.normaliser is not None and word_start is None:
+            known = normalised_probabilities((self.hidden, self.weight, self.bias), ids, targets, self.normaliser)
+            return TokenProbabilities(*known, self.hidden.new_empty(0))
         mean_weight = torch.is_grad_enabled() and self.hidden.requires_grad and word_start is None
         inputs = (self.hidden, self.weight, self.bias, ids, targets, word_start, mean_weight)
         return TokenProbabilities(*operations.projected_probabilities(*inputs)[:3])
@@ -190,7 +208,8 @@ def check_floating(name: str, value: object, shape: str, dimensions: int) -> Ten
     if not value.is_floating_point():
         raise TypeError(f"{name} has dtype {value.dtype}; expected a floating type")
     if value.dim() != dimensions:
-        raise ValueError(f"{name} has shape {tuple(value.shape)}; expected {shape}")
+        hint = f": {FLATTENED}" if (value.dim(), dimensions) == (2, 3) else ""
+        raise ValueError(f"{name} has shape {tuple(value.shape)}; expected {shape}{hint}")
     return value
 
 

@@ -101,6 +101,21 @@ def close_up(values: Tensor, valid: Tensor, eos_id: int | None = None) -> tuple[
     return closed, lengths
 
 
+def counted_positions(
+    mask: Tensor | None, batch: int, steps: int, device: torch.device
+) -> tuple[Tensor | None, Tensor]:
+    """``order`` and ``limits`` of :class:`bleugrad.references.targets.Targets`, from the positions that count.
+
+    On a device that is not waited for, every mask gives an order.
+    """
+    if mask is not None and not reads_back(mask):
+        order, limits = operations.close_up(mask, None, None)
+        return order, limits
+    if mask is None or bool(mask.all()):
+        return None, torch.full((batch,), steps, device=device)
+    return close_up(torch.arange(steps, device=device).expand(batch, steps), mask)
+
+
 def reads_back(values: Tensor) -> bool:
     """Whether the host may read values: on CPUs outside torch.compile. See :mod:`bleugrad.backends.devices`."""
     return values.device.type in SYNCHRONOUS and not torch.compiler.is_compiling()

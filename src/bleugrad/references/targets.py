@@ -6,18 +6,19 @@ import torch
 from torch import Tensor
 
 from bleugrad.arguments import check_int
-from bleugrad.backends import operations
 from bleugrad.references.ngrams import Patterns, reference_patterns
 from bleugrad.references.sequences import (
     IdLists,
     References,
     check_ids,
     check_range,
-    close_up,
+    counted_positions,
     prepare_references,
-    reads_back,
 )
 from bleugrad.references.words import Words, segment
+
+FLATTENED = "do not flatten the batch, n-grams must not cross sentences"
+"""The hint for logits (B * T, V) and labels (B * T,), as cross-entropy takes them."""
 
 
 @dataclass(frozen=True)
@@ -111,14 +112,7 @@ def prepare_targets(
         name=name,
         valid=labelled if references is labels else None,
     )
-    order = limits = None
-    if mask is not None and (not reads_back(mask) or not bool(mask.all())):
-        if reads_back(mask):
-            order, limits = close_up(torch.arange(steps, device=device).expand(batch, steps), mask)
-        else:
-            order, limits = operations.close_up(mask, None, None)
-    if limits is None:
-        limits = torch.full((batch,), steps, device=device)
+    order, limits = counted_positions(mask, batch, steps, device)
     if leave_out and not counted_only:
         tokens = References(tokens.ids, torch.where(limits[:, None] > 0, tokens.lengths, 0))
     columns = tokens.ids.flatten(1)
@@ -204,8 +198,7 @@ def _check_labels(labels: object, batch: int, steps: int | None) -> Tensor:
     if steps is None and (labels.dim() != 2 or labels.shape[0] != batch):
         raise ValueError(f"labels has shape {tuple(labels.shape)}; expected ({batch}, R), one row for each sentence")
     if steps is not None and labels.shape != (batch, steps):
-        raise ValueError(
-            f"labels has shape {tuple(labels.shape)}; expected {(batch, steps)}, as the logits' (B, T): "
-            "do not flatten the batch, n-grams must not cross sentences"
-        )
+        hint = FLATTENED if labels.dim() == 1 else "logits are (B, T, V), with the vocabulary last"
+        found = f"labels has shape {tuple(labels.shape)}"
+        raise ValueError(f"{found}; expected {(batch, steps)}, as the logits' (B, T): {hint}")
     return labels

@@ -50,10 +50,10 @@ class Expectation(Generic[S]):
         if check_nonnegative("sharpness", self.sharpness) == 0:
             raise ValueError("sharpness is 0; expected a number above 0 (1 leaves the distributions as they are)")
         number = 1 if self.end_positions == "half" else check_int("end_positions", self.end_positions)
-        if number < 0 or (number and self.eos_id is None):
-            raise ValueError(
-                f"end_positions is {self.end_positions}; expected 0 or more, or 'half', and an eos_id unless it is 0"
-            )
+        if number < 0:
+            raise ValueError(f"end_positions is {self.end_positions}; expected 0 or more, or 'half'")
+        if number and self.eos_id is None:
+            raise ValueError(f"end_positions is {self.end_positions} without eos_id; expected the id of EOS as eos_id")
 
 
 def expected_statistics(

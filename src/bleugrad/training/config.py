@@ -15,6 +15,7 @@ SAMPLED = ("reinforce", "mrt", "unbiased")
 RECIPE = frozenset({"level", "units", "cross_entropy_weight", "feeding", "length", "end_positions", "sharpness"})
 """Options of the objective that the recommended recipe sets."""
 OWN_TOKENS = ("greedy", "sample", "gumbel")
+SOFT_BEAM = "soft-beam"
 
 
 @dataclass(frozen=True)
@@ -23,10 +24,14 @@ class ObjectiveConfig(Stage):
 
     name: Literal["ce", "bound", "exact", "clipped_mean", "candidates", "reinforce", "mrt", "unbiased"] = option(
         "ce",
-        "likelihood (cross-entropy, or the CTC loss), the paper's bound, exact expected BLEU, min(E[count], c) of the "
-        "highest order only, exact expected BLEU of the candidates of a beam, REINFORCE, minimum risk, unbiased BLEU",
+        "ce: likelihood (cross-entropy, or the CTC loss); bound: the paper's; exact: exact expected BLEU; "
+        "clipped_mean: min(E[count], c) of the highest order only; candidates: exact expected BLEU of the candidates "
+        "of a beam; reinforce: REINFORCE; mrt: minimum risk; unbiased: unbiased gradient of expected BLEU",
     )
-    level: Literal["corpus", "sentence"] = option("corpus", "bound and exact: pool the batch, or score each sentence")
+    level: Literal["corpus", "sentence"] = option(
+        "corpus",
+        "bound and exact: corpus pools the matches of the batch, sentence averages sentence scores (beams: always)",
+    )
     max_order: int = option(4, "highest n-gram order", minimum=1, maximum=100)
     smoothing: float = option(1.0, "added to matches and totals of every order", minimum=0)
     units: Literal["tokens", "words"] = option("tokens", "bound and exact: units of n-grams")
@@ -37,25 +42,33 @@ class ObjectiveConfig(Stage):
     likelihood_epochs: int = option(
         0, "bound, exact and clipped_mean: first epochs with the likelihood alone, for training from scratch", minimum=0
     )
-    samples: int = option(4, "reinforce, mrt and unbiased: samples per sentence", minimum=1)
+    samples: int = option(4, "reinforce, mrt, unbiased and input_gradient: samples per sentence", minimum=1)
     baseline: Literal["greedy", "leave-one-out", "none"] = option("leave-one-out", "reinforce: baseline of the rewards")
     alpha: float = option(0.005, "mrt: sharpness of the distribution over candidates", above=0)
-    candidates: int = option(5, "candidates: width of the beam search", minimum=1, maximum=100)
+    candidates: int = option(5, "candidates and soft-beam: width of the beam search", minimum=1, maximum=100)
     candidate_loss: Literal["expected", "risk", "ranking"] = option(
-        "expected", "candidates: exact expected BLEU of their rows, minimum risk, or margins between them by BLEU"
+        "expected", "candidates: expected is the exact expected BLEU of their rows; risk and ranking are baselines"
     )
-    candidate_alpha: float = option(1.0, "candidates: sharpness of their weights", minimum=0)
+    candidate_alpha: float = option(1.0, "candidates and soft-beam: sharpness of their weights", minimum=0)
     include_reference: bool = option(True, "mrt: the reference is a candidate; with reference feeding only")
-    feeding: Literal["reference", "greedy", "sample", "mixture", "gumbel"] = option(
-        "reference", "decoder inputs: the reference, its own tokens, a mixture, straight-through Gumbel samples"
+    feeding: Literal["reference", "greedy", "sample", "mixture", "gumbel", "soft-beam"] = option(
+        "reference",
+        "decoder inputs: the reference; its own greedy or sampled tokens; a mixture of reference and own tokens; "
+        "straight-through Gumbel samples; the mixtures of a relaxed beam search",
     )
+    input_gradient: bool = option(
+        False, "bound and exact with feeding sample: unbiased gradient through the tokens that are fed, too"
+    )
+    tau_first: float = option(1.0, "soft-beam: sharpness of its choices in the first epoch", above=0, maximum=1e6)
+    tau_last: float = option(10.0, "soft-beam: sharpness of its choices in the last epoch", above=0, maximum=1e6)
+    beam_tokens: int = option(32, "soft-beam: tokens of a member that it weighs, the most likely ones", minimum=1)
     length: Literal["given", "random"] = option(
-        "given", "bound and exact with reference feeding: EOS counts as a word, or ends the sentence where it is likely"
+        "given", "bound and exact with reference feeding; given: EOS is a word to match; random: EOS ends the sentence"
     )
     end_positions: int = option(
         0, "bound and exact: extra positions after EOS, which show the cost of a wrong end", minimum=0
     )
-    sharpness: float = option(1.0, "bound and exact: factor of the logits that are scored", above=0, maximum=1e6)
+    sharpness: float = option(1.0, "bound and exact: factor of the logits before the loss", above=0, maximum=1e6)
     recommended: bool = option(
         False, "exact: the recommended recipe, which sets level, units, length, end, sharpness and cross-entropy"
     )
@@ -83,6 +96,13 @@ class ObjectiveConfig(Stage):
                 f"candidate_loss is {self.candidate_loss!r}, which scores whole candidates; expected sharpness 1, "
                 "end_positions 0 and at least 2 candidates"
             )
+        if self.feeding == SOFT_BEAM:
+            self._check_soft_beam()
+        if self.input_gradient and (self.name not in EXPECTED or self.feeding != "sample" or self.temperature != 1):
+            raise UsageError(
+                f"input_gradient is true with {self.name!r}, feeding {self.feeding!r} and temperature "
+                f"{self.temperature}; expected {' or '.join(EXPECTED)}, 'sample' and 1"
+            )
         if self.name == "candidates" and self.feeding != "reference":
             raise UsageError(f"feeding is {self.feeding!r} with 'candidates', which are fed; expected 'reference'")
         if self.end_positions and (self.name not in SCORED_ROWS or self.feeding == "gumbel"):
@@ -103,6 +123,17 @@ class ObjectiveConfig(Stage):
             self._check_recipe()
         if self.name == "mrt" and self.samples < 2:
             raise UsageError("samples is 1; expected 2 or more for mrt")
+
+    def _check_soft_beam(self) -> None:
+        if self.name not in EXPECTED or self.sharpness != 1 or self.likelihood_epochs:
+            raise UsageError(
+                f"feeding is 'soft-beam' with {self.name!r}, sharpness {self.sharpness} and likelihood_epochs "
+                f"{self.likelihood_epochs}; expected {' or '.join(EXPECTED)}, 1 (tau makes it sharp) and 0"
+            )
+        if self.beam_tokens < self.candidates:
+            raise UsageError(
+                f"beam_tokens is {self.beam_tokens}; expected at least candidates = {self.candidates}, the width"
+            )
 
     def _check_recipe(self) -> None:
         options = [each for each in fields(self) if each.name in RECIPE]
@@ -126,8 +157,8 @@ class OptimizerConfig(Stage):
     warmup: int = option(0, "steps in which the learning rate rises from 0", minimum=0)
     decay: Literal["plateau", "step", "inverse_sqrt", "cosine", "none"] = option(
         "plateau",
-        "lower the learning rate when validation BLEU stops rising, every few validations, with the root of the step, "
-        "along a cosine to 0 after the last epoch, or never",
+        "when the learning rate falls; plateau: validation BLEU stops rising; step: every few validations; "
+        "inverse_sqrt: with the root of the step; cosine: to 0 after the last epoch; none: never",
     )
     decay_factor: float = option(0.5, "plateau and step: factor of the learning rate at a decay", above=0, maximum=1)
     patience: int = option(
@@ -152,7 +183,7 @@ class EvaluationConfig(Stage):
 
     batch_size: int = option(128, "sentences translated at once", minimum=1)
     tokenize: Literal["none", "13a", "intl", "char"] = option(
-        "none", "tokenizer of sacreBLEU; none: text is tokenised, and 13a for raw text"
+        "none", "tokenizer of sacreBLEU; none suits tokenised text, and becomes 13a with --data-raw"
     )
     validation_beam: int = option(1, "beam width that validation uses to choose weights", minimum=1, maximum=1000)
     length_penalty: float = option(1.0, "beam search divides log-probabilities by length to this power", minimum=0)
@@ -204,9 +235,9 @@ class TrainConfig(TrainingStage):
 def _check_one_pass(kind: str, objective: ObjectiveConfig) -> None:
     """Raise where the objective needs a decoder that is fed tokens."""
     model = f"with model.kind {kind!r}, which is fed no tokens"
-    listed = " or ".join(map(repr, EXPECTED))
+    listed = ", ".join(map(repr, ("ce", *EXPECTED)))
     if objective.name in (*SAMPLED, "candidates"):
-        raise UsageError(f"objective.name is {objective.name!r} {model}; expected 'ce', {listed}")
+        raise UsageError(f"objective.name is {objective.name!r} {model}; expected one of {listed}")
     for name, usual in (("feeding", "reference"), ("length", "given"), ("end_positions", 0), ("recommended", False)):
         found = getattr(objective, name)
         if found != usual:

@@ -21,12 +21,15 @@ if TYPE_CHECKING:
 
 
 class Objective(nn.Module):
-    """A model with its loss: ``objective(batch, own_probability)``; the likelihood if ``likelihood_only``."""
+    """A model with its loss: ``objective(batch, own_probability)``; the likelihood if ``likelihood_only``.
+
+    ``tau`` is the sharpness of a soft beam.
+    """
 
     def __init__(self, model: TranslationModel, config: ObjectiveConfig, group: Optional["ProcessGroup"]) -> None:
         super().__init__()
         self.model, self.config = model, config
-        self.likelihood_only = False
+        self.likelihood_only, self.tau = False, config.tau_first
         self.pool, self.processes = Pool(), 1
         if group is not None:
             self.pool, self.processes = ProcessPool(group), group.size()
@@ -47,6 +50,11 @@ class Objective(nn.Module):
         return self.mean(total, (labels != IGNORED).sum())
 
 
+def order_weights(config: ObjectiveConfig) -> list[float] | None:
+    """The weights of the orders: uniform, or only the last one, as in the published form of "clipped_mean"."""
+    return [0.0] * (config.max_order - 1) + [1.0] if config.name == "clipped_mean" else None
+
+
 def expected_loss(
     config: ObjectiveConfig,
     group: Optional["ProcessGroup"],
@@ -56,12 +64,11 @@ def expected_loss(
     end_positions: int = 0,
     cross_entropy_weight: float = 0.0,
 ) -> ExpectedBLEULoss:
-    """The loss of "bound", "exact", and "clipped_mean", whose published form has one order."""
-    only_last = [0.0] * (config.max_order - 1) + [1.0]
+    """The loss of "bound", "exact" and "clipped_mean"."""
     return ExpectedBLEULoss(
         method=config.name,
         max_order=config.max_order,
-        weights=only_last if config.name == "clipped_mean" else None,
+        weights=order_weights(config),
         smoothing=config.smoothing,
         level=config.level,
         eos_id=eos_id,

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from bleugrad.data.batches import IGNORED, Batch, decoder_inputs
 from bleugrad.losses.candidates import CandidateBLEULoss
 from bleugrad.losses.expected import ExpectedBLEULoss
+from bleugrad.losses.fed_samples import FedSamplesBLEULoss
 from bleugrad.losses.minimum_risk import MinimumRiskLoss
 from bleugrad.losses.ranking import RankingLoss
 from bleugrad.losses.reinforce import ReinforceLoss
@@ -17,11 +18,13 @@ from bleugrad.losses.unbiased import UnbiasedBLEULoss
 from bleugrad.models.feeding import DecoderOutput, feed
 from bleugrad.models.one_pass import FrameModel, RowModel
 from bleugrad.models.protocol import AutoregressiveModel, Decoding, Memory, TranslationModel
+from bleugrad.models.search.soft_beam import soft_beam
 from bleugrad.models.search.strategies import beam
+from bleugrad.outputs.sparse import SparseRows
 from bleugrad.references.sequences import IdLists
 from bleugrad.special_ids import EOS, PAD
-from bleugrad.training.config import EXPECTED, OWN_TOKENS, ObjectiveConfig
-from bleugrad.training.objective import Objective, expected_loss
+from bleugrad.training.config import EXPECTED, OWN_TOKENS, SOFT_BEAM, ObjectiveConfig
+from bleugrad.training.objective import Objective, expected_loss, order_weights
 from bleugrad.training.one_pass import FramesObjective, RowsObjective
 
 if TYPE_CHECKING:
@@ -55,6 +58,10 @@ def build_objective(
         return SampleObjective(model, config, group)
     if config.name == "candidates":
         return CandidateObjective(model, config, group, word_start)
+    if config.input_gradient:
+        return FedSamplesObjective(model, config, group, word_start)
+    if config.feeding == SOFT_BEAM:
+        return SoftBeamObjective(model, config, group, word_start)
     return RowObjective(model, config, group, word_start)
 
 
@@ -70,7 +77,7 @@ class FedObjective(Objective):
     def feed(self, memory: Memory, inputs: Tensor, feeding: str, own_probability: float = 0.0) -> DecoderOutput:
         """Logits of the decoder; with its own tokens it has more positions than the longest reference."""
         config, own = self.config, feeding in OWN_TOKENS
-        steps = math.ceil(config.length_factor * inputs.shape[1]) + config.length_extra if own else None
+        steps = self.longest(inputs.shape[1]) if own else None
         return feed(
             self.model,
             memory,
@@ -81,6 +88,10 @@ class FedObjective(Objective):
             further=config.end_positions if own else 0,
             temperature=config.temperature,
         )
+
+    def longest(self, positions: int) -> int:
+        """Positions of a decoder with its own tokens, for those of the longest reference."""
+        return math.ceil(self.config.length_factor * positions) + self.config.length_extra
 
     def mixed(self, loss: Tensor, fed: DecoderOutput | None, memory: Memory, batch: Batch) -> Tensor:
         """The loss plus weighted cross-entropy, which needs another decoder pass unless the reference was fed."""
@@ -230,8 +241,7 @@ class CandidateObjective(FedObjective):
         self, model: Decoding, config: ObjectiveConfig, group: Optional["ProcessGroup"], word_start: Tensor | None
     ) -> None:
         super().__init__(model, config, group)
-        shared: dict[str, Any] = {"max_order": config.max_order, "smoothing": config.smoothing, "eos_id": EOS}
-        shared |= {"word_start": word_start, "reduction": "sum"}
+        shared = candidate_options(config, word_start)
         self.loss: CandidateBLEULoss | MinimumRiskLoss | RankingLoss
         if config.candidate_loss == "expected":
             shared |= {"sharpness": config.sharpness, "end_positions": config.end_positions}
@@ -256,8 +266,7 @@ class CandidateObjective(FedObjective):
 
     def search(self, batch: Batch) -> Tensor:
         """(B, S, T), the candidates with EOS, the best first; all padding where the search found fewer."""
-        width, config = self.config.candidates, self.config
-        maximum = math.ceil(config.length_factor * batch.labels.shape[1]) + config.length_extra
+        width, maximum = self.config.candidates, self.longest(batch.labels.shape[1])
         found = beam(self.model, batch.source, batch.source_lengths, width, maximum, n_best=width)
         longest = max((len(one.tokens) + 1 for best in found for one in best), default=1)
         candidates = torch.full((len(batch), width, longest), IGNORED)
@@ -265,6 +274,68 @@ class CandidateObjective(FedObjective):
             for place, one in zip(row, best, strict=False):
                 place[: len(one.tokens) + 1] = torch.tensor([*one.tokens, EOS])
         return candidates.to(batch.labels.device)
+
+
+class SoftBeamObjective(FedObjective):
+    """Expected BLEU of the members of a relaxed beam search, weighted by their probabilities.
+
+    The gradient goes through the distributions of each member, through the mixtures that the decoder was fed, and
+    through the weights. See :func:`bleugrad.models.search.soft_beam.soft_beam`.
+    """
+
+    def __init__(
+        self, model: Decoding, config: ObjectiveConfig, group: Optional["ProcessGroup"], word_start: Tensor | None
+    ) -> None:
+        super().__init__(model, config, group)
+        self.loss = CandidateBLEULoss(
+            alpha=config.candidate_alpha, **row_options(config), **candidate_options(config, word_start)
+        )
+
+    def forward(self, batch: Batch, own_probability: float = 0.0) -> Tensor:
+        """The loss."""
+        memory, config = self.model.encode(batch.source, batch.source_lengths), self.config
+        maximum = self.longest(batch.labels.shape[1])
+        found = soft_beam(self.model, memory, config.candidates, maximum, self.tau, config.beam_tokens)
+        rows = SparseRows(found.tokens.flatten(0, 1), found.probs.flatten(0, 1), self.model.target_size)
+        references: Tensor | IdLists = batch.labels if batch.references is None else batch.references
+        loss = self.loss.from_log_probs(rows, found.scores, references, mask=found.mask)
+        return self.mixed(self.mean(loss, len(batch)), None, memory, batch)
+
+
+class FedSamplesObjective(FedObjective):
+    """Expected BLEU of the rows of samples that the decoder is fed, with the gradient through their choice.
+
+    See :class:`bleugrad.FedSamplesBLEULoss`.
+    """
+
+    def __init__(
+        self, model: Decoding, config: ObjectiveConfig, group: Optional["ProcessGroup"], word_start: Tensor | None
+    ) -> None:
+        super().__init__(model, config, group)
+        self.loss = FedSamplesBLEULoss(
+            sharpness=config.sharpness, **row_options(config), **candidate_options(config, word_start)
+        )
+
+    def forward(self, batch: Batch, own_probability: float = 0.0) -> Tensor:
+        """The loss."""
+        memory, samples = self.model.encode(batch.source, batch.source_lengths), self.config.samples
+        inputs = batch.inputs().repeat_interleave(samples, 0)
+        fed = feed(self.model, memory, inputs, "sample", steps=self.longest(inputs.shape[1]))
+        tokens = fed.tokens.masked_fill(~fed.mask, IGNORED).view(len(batch), samples, fed.tokens.shape[1])
+        references: Tensor | IdLists = batch.labels if batch.references is None else batch.references
+        loss = self.loss(fed.logits, tokens, references)
+        return self.mixed(self.mean(loss, len(batch)), None, memory, batch)
+
+
+def row_options(config: ObjectiveConfig) -> dict[str, Any]:
+    """Options of losses that score the rows of several sequences per sentence."""
+    return {"method": config.name, "weights": order_weights(config), "end_positions": config.end_positions}
+
+
+def candidate_options(config: ObjectiveConfig, word_start: Tensor | None) -> dict[str, Any]:
+    """Options of all losses of candidates."""
+    shared: dict[str, Any] = {"max_order": config.max_order, "smoothing": config.smoothing, "eos_id": EOS}
+    return shared | {"word_start": word_start, "reduction": "sum"}
 
 
 def token_log_probs(logits: Tensor, tokens: Tensor) -> Tensor:

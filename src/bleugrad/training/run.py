@@ -256,5 +256,5 @@ def _describe(run: Run, corpus: Corpus, train: TrainingText, trainer: Trainer, i
     run.say(
         f"model: {trainer.config.model.kind}, {parameters} parameters, {sizes}"
         f"{f', initial weights of {initial}' if initial else ''}; objective {trainer.config.objective.name}{fed}; "
-        f"{processes.world} x {processes.device}"
+        f"processes: {processes.world} ({processes.device})"
     )

@@ -1,4 +1,4 @@
-"""A trained model one can use: text in, text out."""
+"""A trained translation model: text in, text out."""
 
 import warnings
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ class Translation:
 
 
 class TranslationSystem:
-    """A trained model with its vocabularies, the settings of its run, and the processes that compute."""
+    """A trained translation model with the vocabularies and settings of its run. :func:`bleugrad.load` makes one."""
 
     def __init__(
         self, model: TranslationModel, vocabularies: Vocabularies, config: TrainConfig, processes: SingleProcess
@@ -51,21 +51,28 @@ class TranslationSystem:
         self._cased = any(token != token.lower() for token in vocabularies.source.tokens)
 
     def translate(self, lines: Sequence[str], beam: int | None = None) -> list[str]:
-        """The best translation of each line, which is text like the training text.
+        """The best translation of each line.
 
-        That is ordinary text after training with ``data.raw``, else tokenised text, with spaces between words.
+        Lines and translations look like the training text: ordinary text if the run was trained with ``--data-raw``,
+        else tokens with spaces between them. The translation of an empty line is empty.
 
-        The translation of an empty line is empty. ``beam`` is the width of the search, at most 1,000; 1 is greedy. The
-        default is 5, or 1 for a one-pass model, which needs no search. A wider one of a "ctc" model sums over frames.
+        Args:
+            lines: one sentence each.
+            beam: width of the search, 1 to 1,000; 1 is greedy. Default: 5, or 1 for one-pass models. A "nat" model has
+                no beam search. A beam of a "ctc" model sums the probabilities of all frames that give a translation.
         """
         return [best[0].text for best in self.search(lines, beam)]
 
     def search(
         self, lines: Sequence[str], beam: int | None = None, n_best: int = 1, first: int = 1
     ) -> list[list[Translation]]:
-        """The ``n_best`` translations of each line, at most ``beam``, the best first; fewer where no more were found.
+        """The ``n_best`` translations of each line, the best first; fewer if the search finds fewer.
 
-        For the others see :meth:`translate`. ``first`` is the number of the first line, for warnings.
+        Args:
+            lines: as for :meth:`translate`.
+            beam: as for :meth:`translate`.
+            n_best: translations per line, at most ``beam``.
+            first: number of the first line, for warnings.
         """
         if isinstance(lines, str) or not isinstance(lines, Sequence) or not all(isinstance(one, str) for one in lines):
             raise TypeError(f"lines is a {type(lines).__name__}; expected a list of texts, one per sentence")
@@ -98,8 +105,8 @@ class TranslationSystem:
         for number, line in enumerate(lines, start=first):
             if word := untokenised(line, self._cased or data.lowercase):
                 message = (
-                    f"line {number} holds {word!r}, as ordinary text does, but the run was trained on tokenised text; "
-                    "tokenise the input, or train with --data-raw"
+                    f"line {number} has {word!r} and looks like ordinary text, but the run was trained on tokenised "
+                    "text: tokenise the input, or train with --data-raw"
                 )
                 warnings.warn(message, stacklevel=4)
                 return
@@ -113,7 +120,18 @@ class TranslationSystem:
 
 
 def load(run: str | PathLike[str], device: str = "auto") -> TranslationSystem:
-    """The best model of a training run, from its directory; ``device`` "auto" is a GPU if there is one, else "cpu"."""
+    """The best model of a training run.
+
+    Args:
+        run: the directory of a run of ``bleugrad train`` or ``bleugrad tune``.
+        device: "cpu", "cuda", or "auto", which is a GPU if there is one.
+
+    Example::
+
+        system = bleugrad.load("runs/tiny")
+        system.translate(["wo ist mein buch ?"])  # a list of texts
+        system.search(["wo ist mein buch ?"], beam=5, n_best=3)[0][0].score
+    """
     if not isinstance(run, str | PathLike):
         raise TypeError(f"run is a {type(run).__name__}; expected the path of a training run")
     check_choice("device", device, ("auto", "cpu", "cuda"))

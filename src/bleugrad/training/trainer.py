@@ -122,6 +122,7 @@ class Trainer:
         """Train for the rest of the current epoch."""
         self.model.train()
         self.inner_objective.likelihood_only = self.position.epoch <= self.config.objective.likelihood_epochs
+        self.inner_objective.tau = self.tau()
         windows = self.windows(self.position.epoch)
         left = range(self.position.done, len(windows))
         self.timed = self.position.step, time.monotonic()
@@ -212,9 +213,18 @@ class Trainer:
 
     def own_probability(self) -> float:
         """The share of own tokens of a mixture in this epoch, linear from the first to the last epoch."""
-        objective, epochs = self.config.objective, self.config.optimizer.epochs
-        done = (self.position.epoch - 1) / max(epochs - 1, 1)
-        return objective.own_first + done * (objective.own_last - objective.own_first)
+        objective = self.config.objective
+        return objective.own_first + self.done * (objective.own_last - objective.own_first)
+
+    def tau(self) -> float:
+        """The sharpness of a soft beam in this epoch, geometric from the first to the last epoch."""
+        objective = self.config.objective
+        return float(objective.tau_first * (objective.tau_last / objective.tau_first) ** self.done)
+
+    @property
+    def done(self) -> float:
+        """0 in the first epoch, 1 in the last."""
+        return (self.position.epoch - 1) / max(self.config.optimizer.epochs - 1, 1)
 
     def validate(self, epoch: int, ended: bool = True) -> None:
         """Measure BLEU in or after an epoch, and save the weights, also as the best if they are."""

@@ -13,7 +13,7 @@ import bleugrad.backends.triton as package
 
 TYPES = {
     "*i64": "ids targets lengths clips spans order limits more starts numbers counts closed support wanted "
-    "new_limits values",
+    "new_limits values places",
     "*i1": "word_start overlaps valid continued",
     "*fp64": "mass state spectra grad_mass",
     "*bf16": "logits",
@@ -31,6 +31,8 @@ SPECIAL = {
     ("others_kernel", "numbers"): "i32",
     ("row_windows_kernel", "lengths"): "*fp32",
     ("corpus_bleu_kernel", "lengths"): "*i64",
+    ("frame_matches_kernel", "targets"): "i32",
+    ("frame_matches_gradient_kernel", "targets"): "i32",
 }
 OPTIONAL = {
     "close_up_kernel": "values",

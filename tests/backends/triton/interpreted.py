@@ -12,7 +12,7 @@ import torch
 
 from bleugrad.backends import devices, last_used
 from tests.backends import test_devices
-from tests.backends.cases import loss_and_gradient
+from tests.backends.cases import frames_and_gradient, loss_and_gradient
 
 ALL = {"close_up", "ngram_patterns", "row_probabilities", "row_windows", "exact_matches", "match_totals"}
 
@@ -55,6 +55,16 @@ def test_values_and_gradients_are_those_of_the_compiled_kernels(request, name, d
     tolerance = 1e-6 if dtype == torch.float32 else 1e-3  # the gradient has the type of the logits
     torch.testing.assert_close(found[0], expected[0], rtol=0, atol=1e-6)
     torch.testing.assert_close(found[1], expected[1], rtol=0, atol=tolerance)
+
+
+def test_frames_have_the_values_of_the_compiled_kernels(request):
+    """Repeats, self-overlap, a frame that does not count, and a sentence with fewer frames."""
+    expected = frames_and_gradient(torch.float32)
+    request.getfixturevalue("interpreted")
+    found = frames_and_gradient(torch.float32)
+    assert last_used()["frame_matches"] == "triton"
+    for one, wanted in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, wanted, rtol=0, atol=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of numpy, which interprets

@@ -7,12 +7,18 @@ automaton goes to the next level, and its state is the length of the longest sho
 A level holds A, the probability that the automaton is in it, and x_s, s = 1..n-1, that it is in state s. State 0 has
 the rest of A, so that tokens outside g need no probability. For CTC, x_s is split: z_s where the last frame was
 blank, and x_s where it was g_s, so that g_s again changes nothing.
+
+On devices that are not waited for, shapes must not depend on the data: each level is an automaton of its own there, one
+for each slot of ``slots.py``, and an occurrence leads to the next one.
 """
 
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+from bleugrad.backends.devices import SYNCHRONOUS
+from bleugrad.backends.torch.slots import Slots
 
 
 @dataclass(frozen=True)
@@ -22,7 +28,8 @@ class Automata:
     ``columns`` (B, M, J): the column of the token that leads to target j; the last target is the occurrence. ``table``
     (B, M, W, J): how the numbers of a level add up to the probability of being where the token leads to the target.
     ``landing`` (B, M, J - 1): 1 at the state that follows an occurrence. ``weights`` (B, M, C): 1 for the levels that
-    count. ``order`` starts at 0.
+    count. ``order`` starts at 0. ``linked`` (B, M, 1) is 1 where an automaton is the next level of the one before it,
+    or None.
     """
 
     order: int
@@ -30,12 +37,25 @@ class Automata:
     table: Tensor
     landing: Tensor
     weights: Tensor
+    linked: Tensor | None = None
 
     def start(self) -> Tensor:
         """(B, M, C, W): level 0, state 0."""
         state = self.weights.new_zeros(*self.weights.shape, self.table.shape[2])
-        state[:, :, 0, 0] = 1
+        state[:, :, 0, 0] = 1 if self.linked is None else 1 - self.linked[..., 0]
         return state
+
+    def _from_below(self, values: Tensor) -> Tensor:
+        """Those of the level below, (B, M, C)."""
+        if self.linked is None:
+            return torch.nn.functional.pad(values[..., :-1], (1, 0))
+        return torch.nn.functional.pad(values[:, :-1], (0, 0, 1, 0)) * self.linked
+
+    def _from_above(self, values: Tensor) -> Tensor:
+        """Those of the level above, (B, M, C)."""
+        if self.linked is None:
+            return torch.nn.functional.pad(values[..., 1:], (0, 1))
+        return torch.nn.functional.pad((values * self.linked)[:, 1:], (0, 0, 0, 1))
 
     def emit(self, token_probs: Tensor, state: Tensor, blank: Tensor | None) -> tuple[Tensor, Tensor]:
         """The state after a token, and the probabilities of an occurrence, (B, M, C).
@@ -47,7 +67,7 @@ class Automata:
         """
         flow = token_probs.unsqueeze(2) * (state @ self.table)
         new, targets = flow[..., -1], flow.shape[-1] - 1
-        risen = torch.nn.functional.pad(new[..., :-1], (1, 0))
+        risen = self._from_below(new)
         states = flow[..., :-1] + risen.unsqueeze(-1) * self.landing.unsqueeze(2)
         parts = [(state[..., 0] - new + risen).unsqueeze(-1), states]
         if blank is not None:
@@ -63,8 +83,7 @@ class Automata:
         """
         targets = self.columns.shape[2] - 1
         of_level, of_states = of_state[..., 0], of_state[..., 1 : 1 + targets]
-        higher = of_level + (of_states * self.landing.unsqueeze(2)).sum(-1)
-        higher = torch.nn.functional.pad(higher[..., 1:], (0, 1))
+        higher = self._from_above(of_level + (of_states * self.landing.unsqueeze(2)).sum(-1))
         of_flow = torch.cat([of_states, (of_new * self.weights - of_level + higher).unsqueeze(-1)], -1)
         of_probs = (of_flow * (state @ self.table)).sum(2)
         before = (of_flow * token_probs.unsqueeze(2)) @ self.table.mT
@@ -83,6 +102,13 @@ def automata(clips: Tensor, ids: Tensor, dtype: torch.dtype, steps: int, merging
     N-grams that count once and those that count several times are apart, so that most have one level. ``steps`` is the
     longest possible output: no higher level is ever reached. With ``merging`` they are those of CTC.
     """
+    if clips.device.type not in SYNCHRONOUS:
+        slots = Slots.of(clips, steps)
+        used, linked = (one.unsqueeze(3).to(dtype) for one in (slots.used, slots.earlier > 0))
+        return [
+            _automata(order, slots.pattern[:, order], ids, used[:, order], linked[:, order], merging)
+            for order in range(clips.shape[1])
+        ]
     found = []
     for order in range(clips.shape[1]):
         clip = clips[:, order].clamp(max=steps)
@@ -92,17 +118,24 @@ def automata(clips: Tensor, ids: Tensor, dtype: torch.dtype, steps: int, merging
             columns = chosen.int().argsort(dim=1, descending=True, stable=True)[:, : int(chosen.sum(1).max())]
             most = (clip * chosen).gather(1, columns)
             weights = (torch.arange(int(most.max()), device=ids.device) < most.unsqueeze(2)).to(dtype)
-            columns = (columns.unsqueeze(2) + torch.arange(order + 1, device=ids.device)).clamp(max=ids.shape[1] - 1)
-            tokens = ids.gather(1, columns.flatten(1)).view_as(columns)
-            equal = tokens.unsqueeze(3) == tokens.unsqueeze(2)
-            if merging and order == 0:
-                columns = columns.expand(-1, -1, 2)
-                table = weights.new_tensor([[0, 1], [1, -1], [0, 0]]).expand(*columns.shape[:2], 3, 2)
-                landing = weights.new_ones(*columns.shape[:2], 1)
-            else:
-                table, landing = (part.to(dtype) for part in _tables(equal, merging))
-            found.append(Automata(order, columns, table, landing, weights))
+            found.append(_automata(order, columns, ids, weights, None, merging))
     return found
+
+
+def _automata(
+    order: int, columns: Tensor, ids: Tensor, weights: Tensor, linked: Tensor | None, merging: bool
+) -> Automata:
+    """The automata of the n-grams of one order that start at ``columns`` (B, M)."""
+    columns = (columns.unsqueeze(2) + torch.arange(order + 1, device=ids.device)).clamp(max=ids.shape[1] - 1)
+    tokens = ids.gather(1, columns.flatten(1)).view_as(columns)
+    equal = tokens.unsqueeze(3) == tokens.unsqueeze(2)
+    if merging and order == 0:
+        columns, table = columns.expand(-1, -1, 2), weights.new_zeros(*columns.shape[:2], 3, 2)
+        table[:, :, 0, 1], table[:, :, 1, 0], table[:, :, 1, 1] = 1, 1, -1
+        landing = weights.new_ones(*columns.shape[:2], 1)
+    else:
+        table, landing = (part.to(weights.dtype) for part in _tables(equal, merging))
+    return Automata(order, columns, table, landing, weights, linked)
 
 
 def _tables(equal: Tensor, merging: bool) -> tuple[Tensor, Tensor]:

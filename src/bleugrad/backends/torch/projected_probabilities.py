@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bleugrad.backends.devices import SYNCHRONOUS
 from bleugrad.backends.dtypes import compute_dtype
 from bleugrad.backends.operation import Outputs
 from bleugrad.backends.operations import projected_probabilities
@@ -28,7 +29,7 @@ def forward(keep: bool, *inputs: Any) -> tuple[Outputs, None]:
     outputs = projected_probabilities.shapes(*inputs)
     matched, log_probs, opening, expected_weight, log_normaliser = outputs
     of_rows = matched.flatten(0, 1)
-    sentence = torch.arange(hidden.shape[0], device=hidden.device).repeat_interleave(hidden.shape[1])
+    sentence = torch.arange(matched.shape[0], device=hidden.device)[:, None].expand(-1, hidden.shape[1]).flatten()
     for part, logits in _logit_chunks(hidden, weight, bias):
         peak = logits.amax(1, keepdim=True)
         if targets is not None:
@@ -78,7 +79,7 @@ def _dense_gradient(
     broken = row.broken.view(-1)
     for part, logits in _logit_chunks(hidden, weight, bias):
         grad_logits = logits.sub_(log_normaliser[part, None]).exp_().mul_(row.factors(part, word_start))
-        if broken[part].any():
+        if broken.device.type not in SYNCHRONOUS or broken[part].any():
             grad_logits.masked_fill_(broken[part, None], 0)
         if of_hidden is not None:
             of_hidden[part] = torch.mm(grad_logits.to(weight.dtype), weight).to(dtype)

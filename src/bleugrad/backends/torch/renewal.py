@@ -59,11 +59,11 @@ class LadderDelay:
 
 
 class IndexDelay:
-    """Any delay for each state; ``delays`` is of the states' shape, and at most ``longest`` if that is given."""
+    """Any delay for each state; ``delays`` is of the states' shape."""
 
-    def __init__(self, delays: Tensor, longest: int | None = None) -> None:
+    def __init__(self, delays: Tensor) -> None:
         self.shape = delays.shape
-        self.longest = (int(delays.max()) if delays.numel() else 1) if longest is None else longest
+        self.longest = int(delays.max()) if delays.numel() else 1
         self.index = delays.reshape(-1) * delays.numel() + torch.arange(delays.numel(), device=delays.device)
 
     def beyond(self, rows: Tensor) -> Row:

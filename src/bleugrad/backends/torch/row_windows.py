@@ -75,7 +75,7 @@ def arrange(
         match_probs = match_probs[..., :-1]
     if opened is None:
         if ends:
-            lengths = torch.cat([stop.new_ones(stop.shape[0], 1), survival.t()], 1) * stop
+            lengths = torch.nn.functional.pad(survival.t(), (1, 0), value=1.0) * stop
         return match_probs.transpose(0, 1).contiguous(), alive, survival, stop, lengths, nothing, nothing, limits
     opened = opened.t().contiguous()
     boundary = _word_boundary(opened, limits, stop if ends else None)
@@ -86,19 +86,19 @@ def counted_first(probs: Tensor, order: Tensor | None, limits: Tensor) -> Tensor
     """Move the counted positions of (B, T) or (B, T, L) to the front, 0 after them."""
     if order is None:
         return probs
-    within = torch.arange(probs.shape[1], device=probs.device) < limits[:, None]
+    after = torch.arange(probs.shape[1], device=probs.device) >= limits[:, None]
     if probs.dim() == 3:
-        order, within = order[..., None].expand_as(probs), within[..., None]
-    return torch.where(within, probs.gather(1, order), 0)
+        order, after = order[..., None].expand_as(probs), after[..., None]
+    return probs.gather(1, order).masked_fill(after, 0)
 
 
 def stopping(eos_probs: Tensor, limits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The fields of :class:`bleugrad.lengths.lengths.Stopping` from the probability of EOS (B, T) and limits (B,)."""
     steps = eos_probs.shape[1]
     position = torch.arange(steps + 1, device=limits.device)
-    stop = torch.where(position[:steps] < limits[:, None], eos_probs, 0)
+    stop = eos_probs.masked_fill(position[:steps] >= limits[:, None], 0)
     alive = 1 - stop
-    at_limit = (position == limits[:, None]).to(stop.dtype)
+    at_limit = position == limits[:, None]
     survival = alive.cumprod(1) if alive.device.type in SYNCHRONOUS else RunningProduct.apply(alive)  # type: ignore[no-untyped-call]
     return alive.t(), survival.t(), torch.nn.functional.pad(stop, (0, 1)) + at_limit
 

@@ -19,11 +19,9 @@ def forward(keep: bool, ids: Tensor, lengths: Tensor, word_start: Tensor) -> tup
     numbers = numbering(ids.flatten(1), spans.flatten(1)).view_as(ids)
     counts = opens.sum(-1)
     order, used = opens.long().argsort(stable=True, dim=-1, descending=True), position < counts[..., None]
-    starts, spans, numbers, continued = (
-        torch.where(used, values.gather(-1, order), fill)
-        for values, fill in ((column, 0), (spans, 1), (numbers, 0), (~marked, False))
-    )
-    return (starts, spans, numbers, continued, counts), None
+    values = torch.stack([column, spans - 1, numbers, ~marked])
+    starts, longer, numbers, continued = values.gather(-1, order.expand_as(values)) * used
+    return (starts, longer + 1, numbers, continued > 0, counts), None
 
 
 def _next_opening(opens: Tensor, lengths: Tensor) -> Tensor:

@@ -37,7 +37,7 @@ def forward(keep: bool, mass: Tensor) -> tuple[Outputs, Any]:
         return (sum_distribution.shapes(mass)[0].zero_(),), []
     if _grouped(mass):
         top, spectra = transform_groups(mass, _product)
-        return (top.clone(),), spectra if keep else None
+        return (top,), spectra if keep else None
     top, halves = convolve_pairs(mass)
     return (top.clone(),), halves if keep else None
 
@@ -106,8 +106,7 @@ def _others(grad: Tensor, spectra: Tensor) -> Tensor:
 
 def _running(values: Tensor) -> Tensor:
     """The product of the entries before each along the second last axis."""
-    shifted = torch.cat([torch.ones_like(values[:, :, :, :1]), values[:, :, :, :-1]], 3)
-    return shifted.cumprod(3)
+    return torch.nn.functional.pad(values[:, :, :, :-1], (0, 0, 1, 0), value=1.0).cumprod(3)
 
 
 def convolve_pairs(mass: Tensor) -> tuple[Tensor, Halves]:

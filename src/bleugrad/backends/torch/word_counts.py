@@ -9,7 +9,7 @@ from torch import Tensor
 from bleugrad.backends.devices import SYNCHRONOUS
 from bleugrad.backends.dtypes import widest_float
 from bleugrad.backends.operation import Outputs
-from bleugrad.backends.torch.scans import linear_scan
+from bleugrad.backends.torch.scans import suffix_sums
 from bleugrad.backends.torch.sum_distribution import convolve_pairs, convolve_pairs_backward
 
 
@@ -78,7 +78,7 @@ class _Transforms:
         position = torch.arange(steps, device=opening.device)
         self.within = position < limits[:, None] if alive is None else None
         lives = torch.ones_like(opening.t(), dtype=wide) if alive is None else alive.t().to(wide)
-        opens = torch.where(position == 0, lives, opening.t().to(wide))
+        opens = torch.cat([lives[:, :1], opening.t()[:, 1:].to(wide)], 1)
         if self.within is not None:
             opens = opens * self.within
         angle = torch.arange((steps + 1) // 2 + 1, device=opening.device, dtype=wide) * (-2 * math.pi / (steps + 1))
@@ -86,8 +86,7 @@ class _Transforms:
         self.factors = (lives - opens)[:, None] + opens[:, None] * self.root  # (B, F, T)
         pad = torch.nn.functional.pad
         self.stop = pad(lives.new_zeros(batch, steps), (0, 1), value=1.0) if stop is None else stop.to(wide)
-        ones = torch.ones_like(self.factors[..., :1])
-        self.products = torch.cat([ones, self.factors.cumprod(2)], 2)  # (B, F, T + 1)
+        self.products = pad(self.factors.cumprod(2), (1, 0), value=1.0)  # (B, F, T + 1)
 
     def forward(self) -> Tensor:
         """The probabilities (B, T + 1)."""
@@ -104,17 +103,16 @@ class _Transforms:
         if size % 2 == 0:
             weight[:, -1] = 1 / size
         given = (given * weight)[..., None]
-        factors = self.factors.flip(2)
-        ends = self.stop[:, None, 1:].flip(2).to(factors.dtype).expand_as(factors)
-        later = linear_scan(torch.nn.functional.pad(factors[..., :-1], (1, 0)), ends)
-        of_factors = given * self.products[..., :-1] * later.flip(2)
+        ends = self.stop[:, None, 1:].to(self.factors.dtype).expand_as(self.factors)
+        later = suffix_sums(self.factors, ends)
+        of_factors = given * self.products[..., :-1] * later
         of_lives = of_factors.sum(1).real
         of_opens = (of_factors * (self.root - 1)).sum(1).real
-        first = torch.arange(size - 1, device=grad.device) == 0
-        of_opening = torch.where(first, 0, of_opens)
+        of_opening = torch.nn.functional.pad(of_opens[:, 1:], (1, 0))
         if self.within is not None:
             return (of_opening * self.within).t().to(self.opening.dtype), None, None
-        of_alive = (of_lives + of_opens * first).t().to(self.opening.dtype)
+        of_lives[:, :1] += of_opens[:, :1]
+        of_alive = of_lives.t().to(self.opening.dtype)
         of_stop = (given * self.products).sum(1).real.to(self.opening.dtype)
         return of_opening.t().to(self.opening.dtype), of_alive, of_stop
 

@@ -7,13 +7,14 @@ from torch import Tensor
 
 from bleugrad.backends.devices import SYNCHRONOUS
 from bleugrad.backends.operation import Outputs
+from bleugrad.backends.torch.unit_windows import UnitWindows
 
 
 def forward(keep: bool, *inputs: Tensor) -> tuple[Outputs, Any]:
     """See :data:`bleugrad.backends.operations.word_probabilities`. O(T B W) time per token of a word."""
     if inputs[0].device.type not in SYNCHRONOUS:
-        doubled = _DoubledProducts(*inputs)
-        return (doubled.products(),), doubled if keep else None
+        blocks = _BlockProducts(*inputs)
+        return (blocks.products(),), blocks if keep else None
     products = _Products(inputs[0].shape, *inputs[1:])
     return (products.forward(inputs[0]),), products if keep else None
 
@@ -21,64 +22,45 @@ def forward(keep: bool, *inputs: Tensor) -> tuple[Outputs, Any]:
 def backward(kept: Any, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -> tuple[Tensor]:
     """The gradient of the match probabilities."""
     if inputs[0].device.type not in SYNCHRONOUS:
-        return ((_DoubledProducts(*inputs) if kept is None else kept).backward(grads[0]),)
+        return ((_BlockProducts(*inputs) if kept is None else kept).backward(grads[0]),)
     products = forward(True, *inputs)[1] if kept is None else kept
     return (products.backward(grads[0]),)
 
 
-class _DoubledProducts:
-    """The products, (T, B, W): a word of s tokens is made of runs of 2^k tokens, one for each binary digit of s.
+class _BlockProducts:
+    """The products, (T, B, W): a word of s tokens is made of blocks of about sqrt(T) tokens, the last one shorter.
 
-    The number of operations depends on the shapes alone. O(T B (L + W) log T) memory.
+    The number of operations depends on the shapes alone. O(T B (L + W) sqrt(T)) memory.
     """
 
     def __init__(self, match_probs: Tensor, starts: Tensor, spans: Tensor, continued: Tensor) -> None:
         steps, batch, columns = match_probs.shape
-        position = torch.arange(steps, device=spans.device)[:, None, None]
-        self.allowed = (~continued | (position == spans - 1)) & (spans <= min(steps, columns))
-        self.runs, self.index, self.inside, self.factors = [match_probs], [], [], []
-        used, size = torch.zeros_like(spans), 1
-        while True:
-            digit = (spans // size) % 2 == 1
-            row = (position - used).clamp(min=0) * batch + torch.arange(batch, device=spans.device)[:, None]
-            index = row * columns + (starts + spans - 1 - used).clamp(0, columns - 1)
-            inside = digit & (position >= used)
-            found = self.runs[-1].reshape(-1)[index] * inside + ~digit
-            self.index.append(index)
-            self.inside.append(inside)
-            self.factors.append(found)
-            if 2 * size > min(steps, columns):
-                break
-            used, size = used + digit * size, 2 * size
-            self.runs.append(self.runs[-1] * self._earlier(self.runs[-1], size // 2))
+        device, most = spans.device, min(steps, columns)
+        size, row = 2 ** ((most.bit_length() + 1) // 2), batch * columns
+        position = torch.arange(1, steps + 1, device=device)[:, None, None]
+        self.forbidden = continued & (position != spans)
+        self.blocks, number = UnitWindows(match_probs, None, size), most // size + 1
+        left = (spans[..., None] - torch.arange(0, size * number, size, device=device)).clamp_(max=size)
+        after = starts + spans + torch.arange(0, row, columns, device=device)[:, None]
+        back = size**2 * (row + 1)
+        cell = torch.arange(1 - size, steps * row * size + 1 - size, row * size, device=device).view(-1, 1, 1, 1)
+        cell = cell + (left.add(after[..., None], alpha=size) - torch.arange(0, back * number, back, device=device))
+        cell = cell.clamp_(min=1) * (left > 0)  # cells 0 and 1 hold 1 and 0
+        self.cell, ends = cell.view(-1), torch.arange(1, -1, -1, device=device, dtype=match_probs.dtype)
+        self.factors = torch.cat([ends, self.blocks.probs.view(-1)]).index_select(0, self.cell).view(cell.shape)
 
     def products(self) -> Tensor:
         """The products, (T, B, W)."""
-        return torch.stack(self.factors).prod(0) * self.allowed
-
-    @staticmethod
-    def _earlier(runs: Tensor, size: int) -> Tensor:
-        """The run that ends ``size`` tokens earlier, 0 before the start."""
-        return torch.nn.functional.pad(runs[:-size, :, :-size], (size, 0, 0, 0, size, 0))
+        return self.factors.prod(3).masked_fill_(self.forbidden, 0)
 
     def backward(self, grad: Tensor) -> Tensor:
         """The gradient of ``match_probs``."""
-        grad = grad * self.allowed
-        shorter = [torch.ones_like(grad)]
-        for factor in self.factors[:-1]:
-            shorter.append(shorter[-1] * factor)
-        of_runs = torch.zeros_like(self.runs[-1])
-        for level in range(len(self.runs) - 1, -1, -1):
-            runs, size = self.runs[level], 2**level
-            if level < len(self.runs) - 1:
-                of_longer = of_runs
-                of_runs = of_longer * self._earlier(runs, size)
-                of_runs[:-size, :, :-size] += (of_longer * runs)[size:, :, size:]
-            share = grad * shorter[level] * self.inside[level]
-            of_runs = of_runs.contiguous()
-            of_runs.view(-1).index_add_(0, self.index[level].reshape(-1), share.reshape(-1))
-            grad = grad * self.factors[level]
-        return of_runs
+        pad = torch.nn.functional.pad
+        before = pad(self.factors[..., :-1], (1, 0), value=1.0).cumprod(3)
+        after = pad(self.factors[..., 1:], (0, 1), value=1.0).flip(3).cumprod(3).flip(3)
+        shares = before * after * grad.masked_fill(self.forbidden, 0)[..., None]
+        of_blocks = grad.new_zeros(self.blocks.probs.numel() + 2).index_add_(0, self.cell, shares.view(-1))
+        return self.blocks.backward(of_blocks[2:].view_as(self.blocks.probs))
 
 
 class _Products:

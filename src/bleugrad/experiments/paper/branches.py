@@ -33,6 +33,15 @@ KNOWN: Mapping[str, Table] = MappingProxyType(
         "candidates-mix": {
             "objective": {"name": "candidates", "end_positions": 3, "sharpness": 2.0, "cross_entropy_weight": 0.1}
         },
+        "soft-beam-mix": {
+            "objective": {
+                "name": "exact",
+                "feeding": "soft-beam",
+                "candidates": 3,
+                "end_positions": 3,
+                "cross_entropy_weight": 0.1,
+            }
+        },
         "candidates-risk": {"objective": {"name": "candidates", "candidate_loss": "risk", "cross_entropy_weight": 0.1}},
         "candidates-ranking": {
             "objective": {"name": "candidates", "candidate_loss": "ranking", "cross_entropy_weight": 0.1}
@@ -65,6 +74,7 @@ TITLES: Mapping[str, str] = MappingProxyType(
         "exact-own": "exact, own tokens",
         "own-mix": "exact, own tokens, CE",
         "candidates-mix": "exact, candidates, CE",
+        "soft-beam-mix": "exact, soft beam, CE",
         "candidates-risk": "MRT, candidates, CE",
         "candidates-ranking": "ranking, candidates, CE",
     }

@@ -39,7 +39,9 @@ class TuningConfig(Stage):
     )
     batch_size: int = option(0, "sentences or tokens per batch; 0: as in the first phase", minimum=0)
     warmup: int = option(0, "steps in which the learning rate rises from 0", minimum=0)
-    decay: Literal["plateau", "step", "inverse_sqrt", "cosine", "none"] = option("none", "as in the first phase")
+    decay: Literal["plateau", "step", "inverse_sqrt", "cosine", "none"] = option(
+        "none", "when the learning rate falls, see --base-decay"
+    )
     decay_factor: float = option(0.5, "factor of the learning rate at a decay", above=0, maximum=1)
     patience: int = option(1, "epochs before a decay", minimum=1)
     average: int = option(1, "validate and keep the mean of the weights at this many last validations", minimum=1)

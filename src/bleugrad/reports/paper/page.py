@@ -70,7 +70,7 @@ def _beside_the_paper(run: SavedRun) -> list[str]:
         return []
     differences = "; ".join(publication.differences(run.summary, run.config))
     said = f"Differs from the paper: {differences}." if differences else "Nothing differs from the paper."
-    return [page.heading("Beside the paper"), *(page.table(*table) for table in found), page.paragraph(said)]
+    return [page.heading("Comparison with the paper"), *(page.table(*table) for table in found), page.paragraph(said)]
 
 
 def _introduction(run: SavedRun) -> str:
@@ -82,7 +82,8 @@ def _introduction(run: SavedRun) -> str:
         f"The first phase trains with cross-entropy for at most {config['base']['epochs']} epochs. The second phase "
         f"starts from its best weights and trains with each objective (epochs: {config['tuning']['epochs']}). Each "
         f"objective tries the same number of learning rates ({tries}). Validation BLEU chooses the best one {chosen}. "
-        f"The test set is translated after that. Seeds: {len(seeds)}{of_all}."
+        f"The test set is translated after that. Seeds: {len(seeds)}{of_all}. In the tables CE is cross-entropy, RF is "
+        "REINFORCE and LB is the paper's lower bound."
     )
 
 

@@ -113,7 +113,7 @@ def _layers(number: int, units: int, kind: str) -> str:
 
 def _epochs(phase: Config) -> str:
     early = f", at most, stopped after {phase['early_stopping']} without gain" if phase["early_stopping"] else ""
-    return f"{phase['epochs']} epochs{early}"
+    return f"{phase['epochs']} epoch{'s' * (phase['epochs'] != 1)}{early}"
 
 
 def _rate(rate: float, decay: str) -> str:

@@ -25,8 +25,7 @@ def terminal_text(summary: Summary) -> str:
     rows = [[f"{cell}*" if isinstance(cell, Strong) else cell for cell in row] for row in [table.header, *table.rows]]
     lines = _aligned([[row[column] for column in kept] for row in rows])
     rule = tables.bold_rule(summary)
-    for word, starred in (("Bold:", "*:"), ("Nothing is bold", "No star"), ("nothing is bold", "there is no star")):
-        rule = rule.replace(word, starred)
+    rule = rule.replace("Bold:", "*:").replace("othing is bold", "othing is marked *")
     return "\n".join([tables.description(summary), *lines, rule, f"signature: {summary['bleu_signature']}"])
 
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from bleugrad.errors import FailureError
-from bleugrad.experiments.paper.plan import PlannedStage, Protocol, count_kinds, read_scores, read_summary
+from bleugrad.experiments.paper.plan import LOGS, PlannedStage, Protocol, count_kinds, read_scores, read_summary
 from bleugrad.experiments.paper.scheduling.processes import SHUTDOWN_SECONDS, Worker, least_used, visible_gpus
 from bleugrad.experiments.paper.scheduling.remaining import Durations, in_words, seconds_left
 from bleugrad.experiments.paper.scheduling.screen import Screen
@@ -49,6 +49,8 @@ class Scheduler:
         gpus = f" on {len(self.gpus)} GPUs" if self.gpus else ""
         skipped = f"; already done: {len(self.done)}" if self.done else ""
         self.run.say(f"stages: {total} ({count_kinds(self.protocol.stages)}){skipped}; in parallel: {self.jobs}{gpus}")
+        if len(self.done) < total:
+            self.run.say(f"output of each stage: {self.protocol.output / LOGS}")
         try:
             self._start_ready()
             while self.running:

@@ -1,0 +1,109 @@
+"""Candidates of ``generate`` that a loss scores in place of the rows of the labels."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers.modeling_outputs import BaseModelOutput
+
+from bleugrad.arguments import check_int
+from bleugrad.hf.counting import IGNORED
+from bleugrad.losses.candidates import CandidateBLEULoss
+from bleugrad.scores.bleu import BLEU
+from bleugrad.scores.expectation import Expectation
+
+OPENED_BY_START = 1
+"""``generate`` of an encoder-decoder model returns the decoder's start token first."""
+
+
+@dataclass(frozen=True)
+class CandidateSearch:
+    """``BLEULoss(model, tokenizer, candidates=CandidateSearch())``: train on what beam search finds.
+
+    For each sentence ``model.generate`` finds candidates, in evaluation mode and without a gradient. The model then
+    decodes all of them in parallel, with a gradient. The BLEU part of the loss is that of
+    :class:`bleugrad.CandidateBLEULoss`: 1 - expected BLEU of the rows of each candidate, weighted by the candidates'
+    probabilities. Special tokens that BLEU leaves out do not count for these, either. The cross-entropy part remains
+    that of the labels. For encoder-decoder models.
+
+    Args:
+        number: candidates per sentence, which is also the width of the beam.
+        alpha: sharpness of the weights of the candidates. 0 gives all the same weight.
+        length_penalty: 0 weights by log-probabilities, 1 by their mean per token.
+        generation: more options of ``generate``, such as ``{"max_new_tokens": 64}``. By default a candidate has at most
+            1.2 times the tokens of the longest labels of the batch, and 3 more.
+
+    Example:
+        >>> CandidateSearch(3, generation={"no_repeat_ngram_size": 3}).number
+        3
+    """
+
+    number: int = 4
+    alpha: float = 1.0
+    length_penalty: float = 1.0
+    generation: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __post_init__(self) -> None:
+        if check_int("number", self.number) < 1:
+            raise ValueError(f"number is {self.number}; expected at least 1 candidate per sentence")
+
+    def loss(self, expectation: Expectation[BLEU], word_start: Tensor | None) -> CandidateBLEULoss:
+        """The loss (B,) of the candidates of each sentence."""
+        score = expectation.score
+        return CandidateBLEULoss(
+            alpha=self.alpha,
+            length_penalty=self.length_penalty,
+            method=expectation.method,
+            max_order=score.max_order,
+            weights=score.weights,
+            smoothing=score.smoothing,
+            eos_id=expectation.eos_id,
+            ignore_index=expectation.ignore_index,
+            sharpness=expectation.sharpness,
+            end_positions=expectation.end_positions,
+            word_start=word_start,
+            reduction="none",
+        )
+
+    def find(self, model: Any, inputs: Mapping[str, Tensor], longest: int) -> Tensor:
+        """(B S, 1 + T), the start token and the candidates, those of a sentence side by side."""
+        limit = {"max_new_tokens": math.ceil(1.2 * longest) + 3}
+        if self.generation.keys() & {"max_length", "max_new_tokens"}:
+            limit = {}
+        training = model.training
+        model.eval()
+        try:
+            found: Tensor = model.generate(
+                **inputs, num_beams=self.number, num_return_sequences=self.number, **limit, **self.generation
+            )
+        finally:
+            model.train(training)
+        return found
+
+    def decode(self, model: Any, outputs: Any, inputs: Mapping[str, Tensor], found: Tensor) -> Any:
+        """The outputs of the model that is fed the candidates; the source was encoded before."""
+        encoded = outputs["encoder_last_hidden_state"].repeat_interleave(self.number, 0)
+        mask = inputs.get("attention_mask")
+        return model(
+            encoder_outputs=BaseModelOutput(last_hidden_state=encoded),
+            attention_mask=None if mask is None else mask.repeat_interleave(self.number, 0),
+            decoder_input_ids=found[:, :-OPENED_BY_START],
+            use_cache=False,
+        )
+
+    def tokens(self, found: Tensor, eos_id: int | None) -> Tensor:
+        """(B, S, T), the tokens of the candidates up to and including their first EOS, -100 after it."""
+        tokens = found[:, OPENED_BY_START:].contiguous()
+        if eos_id is not None:
+            ends = (tokens == eos_id).long().cumsum(1) - (tokens == eos_id).long()  # those before each position
+            tokens = tokens.masked_fill(ends > 0, IGNORED)
+        return tokens.view(len(tokens) // self.number, self.number, tokens.shape[1])
+
+
+def without(ids: Tensor, excluded: Tensor) -> Tensor:
+    """The ids with -100 in place of those that are excluded."""
+    return ids.masked_fill(torch.isin(ids, excluded.to(ids.device)), IGNORED)

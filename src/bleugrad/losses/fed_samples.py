@@ -1,0 +1,117 @@
+"""Expected BLEU of a decoder that is fed its own samples: closed form for outputs, score function for inputs."""
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from bleugrad.losses.candidates import CandidateOptions, FedSequencesLoss, check_sequences
+from bleugrad.losses.sampling import with_gradient_of
+from bleugrad.outputs.output import Output
+from bleugrad.outputs.placed import PlacedRows
+from bleugrad.outputs.rows import RowOutput, as_output
+from bleugrad.references.sequences import IdLists
+from bleugrad.scores.expectation import expected_score
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class FedSamplesBLEULoss(FedSequencesLoss):
+    """1 - expected BLEU of the rows of a decoder that is fed its own samples, with an **unbiased gradient**.
+
+    A decoder is random in two ways: in the tokens x that it is fed, and in the tokens that it emits given them. The
+    rows of a decoder that was fed x are distributions, and f(x) is the expected BLEU of these rows (that of
+    :func:`bleugrad.expected_bleu`). The loss estimates the mean over the inputs::
+
+        J      = sum over x of p(x) (1 - f(x))
+        grad J = E[-grad f(x) - sum over t of (f(x) - b_t) grad log p(x_t | x_<t)]
+
+    for any b_t that does not depend on x_t and the tokens after it. The first term is the closed form for the outputs,
+    the second the score function of the inputs: a stochastic computation graph (Schulman et al., 2015).
+
+    The control variate b_t is an expected BLEU, too: that of the sample's rows up to t, which are known before x_t is
+    drawn, followed by the rows of another sample of the sentence, in the mean over the other samples. What is left to
+    the second term is the effect of the inputs from x_t on. With one sample b_t is 0.
+
+    J is not 1 - E[BLEU] of the samples x themselves: the tokens that are scored are drawn again from the same rows.
+    :class:`bleugrad.ReinforceLoss` with ``from_samples`` estimates that. Without the second term, which is
+    :class:`bleugrad.ExpectedBLEULoss` of the rows, the gradient of J is biased.
+
+    Args:
+        options: those of :class:`bleugrad.losses.candidates.CandidateOptions`, by name;
+            :class:`bleugrad.ExpectedBLEULoss` describes them.
+
+    Time is that of :class:`bleugrad.CandidateBLEULoss`, one more softmax without gradient, and the expected matches of
+    up to S (S - 1) T sequences per sentence, which do not read the vocabulary.
+
+    Example:
+        >>> import torch, bleugrad
+        >>> _ = torch.manual_seed(0)
+        >>> samples = torch.tensor([[[5, 17, 3, 2], [5, 3, 2, -100]]])  # one sentence, two samples, EOS is 2
+        >>> logits = torch.randn(2, 4, 100, requires_grad=True)  # of the decoder that was fed the samples
+        >>> loss = bleugrad.FedSamplesBLEULoss(eos_id=2)(logits, samples, torch.tensor([[5, 17, 4, 3]]))
+        >>> loss.backward()
+        >>> round(loss.item(), 3), logits.grad.shape
+        (0.679, torch.Size([2, 4, 100]))
+    """
+
+    def __init__(self, **options: "Unpack[CandidateOptions]") -> None:
+        super().__init__(options)
+
+    def forward(
+        self,
+        logits: Tensor | Output,
+        samples: Tensor,
+        references: Tensor | IdLists,
+        *,
+        mask: Tensor | None = None,
+    ) -> Tensor:
+        """The loss.
+
+        Args:
+            logits: (B S, T, V) of the decoder that was fed the samples, those of a sentence side by side; or a
+                :class:`bleugrad.Projection` of as many rows.
+            samples: (B, S, T), drawn from these logits token by token, with EOS, padded with ``ignore_index``.
+            references: (B, R), (B, K, R) or nested lists, one entry per sentence.
+            mask: (B, S, T) bool, positions that count, by default those with a token.
+        """
+        check_sequences("samples", samples)
+        bleu, log_probs, counted = self.scored(logits, samples, references, mask)
+        baselines = self.baselines(logits, references, counted)
+        surrogate = bleu + ((bleu.detach()[..., None] - baselines) * log_probs).sum(2)
+        return self.reduce(with_gradient_of(1 - bleu.mean(1), -surrogate.mean(1)), counted.any(2).any(1))
+
+    @torch.no_grad()
+    def baselines(self, logits: Tensor | Output, references: Tensor | IdLists, counted: Tensor) -> Tensor:
+        """(B, S, T), for each token the mean of f over its sample's rows until then, with those of the others after it.
+
+        0 for one sample. ``counted`` (B, S, T) are the tokens of the samples.
+        """
+        (batch, number, steps), device = counted.shape, counted.device
+        output = as_output(logits)
+        if number == 1 or not isinstance(output, RowOutput):
+            return torch.zeros(counted.shape, device=device)
+        sample = torch.arange(number, device=device)
+        others = sample.expand(number, -1)[sample[:, None] != sample].view(number, number - 1)
+        place = torch.arange(counted.numel(), device=device).view_as(counted)
+        until = torch.ones(steps, steps, dtype=torch.bool, device=device).tril()
+
+        def joined(values: Tensor) -> Tensor:  # (B, S, S - 1, T, T): row u of a sample until token t, of another after
+            return torch.where(until, values[:, :, None, None], values[:, others][:, :, :, None])
+
+        needed = counted[:, :, None].expand(-1, -1, number - 1, -1)
+        sentences = torch.arange(batch * number, device=device).view(batch, number, 1, 1).expand_as(needed)[needed]
+        rows = PlacedRows(output, joined(place)[needed], sentences)
+        again = picked(references, sentences.div(number, rounding_mode="floor"))
+        value, _, _ = expected_score(
+            rows, self.expectation, None, None, again, joined(counted)[needed], self.word_start, False
+        )
+        return value.new_zeros(needed.shape).masked_scatter(needed, value).mean(2)
+
+
+def picked(references: Tensor | IdLists, index: Tensor) -> Tensor | IdLists:
+    """The references of the sentences ``index``."""
+    if isinstance(references, Tensor):
+        return references[index.to(references.device)]
+    return [references[one] for one in index.tolist()]
