@@ -6,8 +6,10 @@
 1. Training: steps per second compared with a bare ``torch.nn.Transformer`` with the same sizes, tied embeddings, label
    smoothing, clipping and Adam.
 2. Search: beam search compared with ``generate`` of a Marian transformer with the same sizes and random weights. Both
-   end each sentence at the length of its reference. At a fixed length they end all sentences of a batch at the mean
-   length of its references, so that both take the same number of steps with the same number of rows.
+   end each sentence at the length of its reference. In file order, ``generate`` gets the sentences as they stand in
+   the file, and bleugrad sorts them by length first, as ``bleugrad translate`` does. One at a time, batches have one
+   sentence. At a fixed length both end all sentences of a sorted batch at the mean length of its references, so that
+   both take the same number of steps with the same number of rows.
 
 Candidates take turns in one process, with one thread. Times are processor time, so that other programs on the machine
 change them little. The best of several rounds counts for each batch, and the batches are summed.
@@ -36,6 +38,7 @@ from bleugrad.models.transformer import position_codes
 from bleugrad.special_ids import EOS
 
 Times = dict[str, float]
+BATCH, ALONE = 128, 32
 
 
 class Bare(nn.Module):
@@ -128,26 +131,49 @@ class EndAt:
         return scores.masked_fill(ends[:, None] & (torch.arange(scores.shape[1]) != EOS), -torch.inf)
 
 
-def measure_search(setting: Setting, batches: list[Batch], rounds: int) -> dict[str, Times]:
-    """Processor seconds of a beam of 5 on all batches, by lengths."""
+def measure_search(setting: Setting, sentences: int, rounds: int) -> dict[str, Times]:
+    """Processor seconds of a beam of 5 on the first sentences of the test set, by batches and lengths."""
     other = marian(setting, setting.config.model.encoder_layers, setting.config.model.inner_factor)
     setting.model.output.bias.data[EOS] = -1e4  # never before the largest length
-    found: dict[str, Times] = {"fixed length": {}, "reference lengths": {}}
-    with torch.no_grad():
-        for batch in batches:
-            own = (batch.labels != -100).sum(1) - 1
-            for name, lengths in (
-                ("fixed length", torch.full_like(own, fixed_length(batch))),
-                ("reference lengths", own),
-            ):
-                calls = {"bleugrad": lambda n=lengths, b=batch: ours(setting, b, n)}
-                calls["generate"] = lambda n=lengths, b=batch: theirs(other, b, n)
-                if calls["generate"]().shape[1] != 2 + max(len(one[0].tokens) for one in calls["bleugrad"]()):
-                    raise RuntimeError("the two models must take the same number of steps")
-                found[name] = added(found[name], best_times(calls, rounds, warmup=0, clock=time.process_time))
+    indices = list(range(min(sentences, len(setting.test.encoded))))
+    ranked = sorted(indices, key=lambda index: -len(setting.test.encoded.sources[index]))
+    by_length, in_file = batches_of(setting, ranked, BATCH), batches_of(setting, indices, BATCH)
+    alone = batches_of(setting, indices[:: -(-len(indices) // ALONE)], 1)
+    found = {
+        "sentences in file order": searched(setting, other, by_length, in_file, rounds),
+        "sentences sorted by length": searched(setting, other, by_length, by_length, rounds),
+        f"one sentence at a time ({len(alone)} sentences)": searched(setting, other, alone, alone, rounds),
+        "sorted, fixed length": searched(setting, other, by_length, by_length, rounds, fixed=True),
+    }
     for name, totals in found.items():
         print("search", name, totals, f"{totals['generate'] / totals['bleugrad']:.2f} times faster", flush=True)
     return found
+
+
+def batches_of(setting: Setting, indices: list[int], size: int) -> list[Batch]:
+    return [setting.test.collate(indices[start : start + size]) for start in range(0, len(indices), size)]
+
+
+def searched(
+    setting: Setting, other: nn.Module, own: list[Batch], its: list[Batch], rounds: int, fixed: bool = False
+) -> Times:
+    """Processor seconds of both on the same sentences, in batches of their own."""
+
+    def lengths(batch: Batch) -> Tensor:
+        found = (batch.labels != -100).sum(1) - 1
+        return torch.full_like(found, fixed_length(batch)) if fixed else found
+
+    totals: Times = {}
+    with torch.no_grad():
+        for mine, given in zip(own, its, strict=True):
+            calls = {
+                "bleugrad": lambda batch=mine: ours(setting, batch, lengths(batch)),
+                "generate": lambda batch=given: theirs(other, batch, lengths(batch)),
+            }
+            if calls["generate"]().shape[1] != 2 + int(lengths(given).max()):
+                raise RuntimeError("generate must take as many steps as the longest reference has tokens")
+            totals = added(totals, best_times(calls, rounds, warmup=0, clock=time.process_time))
+    return totals
 
 
 def ours(setting: Setting, batch: Batch, lengths: Tensor) -> list:
@@ -171,10 +197,11 @@ def summary(record: dict) -> str:
     described = ", ".join(f"{key} {value}" for key, value in record["machine"].items())
     return "\n".join(lines) + (
         f"\n\n{record['corpus']}, preset transformer-multi30k, one thread, processor time: {record['batches']} "
-        f"training batches of 64 sentences, and {record['sentences']} test sentences in batches of 128. At a fixed "
-        "length both models take the same steps with the same rows, and matrix products of the same sizes are most of "
-        "the time. "
-        "With the lengths of the references, finished sentences leave the batch of bleugrad. Models have "
+        f"training batches of 64 sentences, and {record['sentences']} test sentences in batches of {BATCH}. Both "
+        "searches end each sentence at the length of its reference; bleugrad then takes it out of the batch. In file "
+        "order, bleugrad sorts the sentences itself, as its command does, and `generate` takes them as they come. At a "
+        "fixed length both take the same steps with the same rows, and matrix products of the same sizes are most of "
+        "the time. Models have "
         f"{record['parameters']:,} parameters. Best of {record['rounds']} rounds per batch; candidates take turns in "
         f"one process, while other programs used the machine. Measured on {described}.\n"
     )
@@ -194,16 +221,15 @@ def main() -> None:
     setting = load(arguments.data, "transformer-multi30k")
     train_shortly(setting, arguments.train_steps)
     batches = [setting.train.collate(indices) for indices in setting.train.epoch(1)[: arguments.batches]]
-    tests = [setting.test.collate(indices) for indices in setting.test.ordered(128)[: arguments.sentences // 128]]
     record = {
         "machine": machine(),
         "corpus": setting.note,
         "rounds": arguments.rounds,
         "batches": len(batches),
-        "sentences": sum(map(len, tests)),
+        "sentences": min(arguments.sentences, len(setting.test.encoded)),
         "parameters": parameters(setting.model),
         "training": measure_training(setting, batches, arguments.rounds),
-        "search": measure_search(setting, tests, arguments.rounds),
+        "search": measure_search(setting, arguments.sentences, arguments.rounds),
     }
     keep(arguments.output, "transformer", record, summary(record))
 

@@ -2,8 +2,8 @@
 
 ``{measured}`name` `` is a number and ``{measured-table} name`` a table, both from ``studies.py``.
 ``{gain}`corpus objective search` `` is a difference from cross-entropy in BLEU. ``{translation-results}`` and
-``{translation-effect}`` are the tables of ``translation.py``. ``{kept} path`` includes a Markdown file of results/, or
-the content of the directive if there is no such file.
+``{translation-effect}`` are the tables of ``translation.py``, and ``{translation-run} beam/builtin`` is that of one
+run. ``{kept} path`` includes a Markdown file of results/, or the content of the directive if there is no such file.
 """
 
 from collections.abc import Callable
@@ -74,6 +74,16 @@ class TranslationResults(Generated):
         return self.show(translation.results(folder="../results"))
 
 
+class TranslationRun(Generated):
+    """The table of one kept run, or the content of the directive if there is no such run."""
+
+    def run(self) -> list[nodes.Node]:
+        try:
+            return self.show(translation.one_section(self.arguments[0]))
+        except KeyError:
+            return self.show("\n".join(self.content))
+
+
 class TranslationEffect(Generated):
     """The short table of all kept runs."""
 
@@ -101,5 +111,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("measured-table", MeasuredTable)
     app.add_directive("translation-results", TranslationResults)
     app.add_directive("translation-effect", TranslationEffect)
+    app.add_directive("translation-run", TranslationRun)
     app.add_directive("kept", Kept)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

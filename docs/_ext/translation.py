@@ -6,9 +6,10 @@ Where no run is kept, the text names the command that makes one.
 import json
 import sys
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
-from measured import RESULTS, markdown
+from measured import RESULTS, markdown, read
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -89,18 +90,27 @@ def against(scores: Summary, label: str, other: str = "ce") -> str:
 
 
 def gain(name: str) -> str:
-    """BLEU over cross-entropy, named as on a page: ``multi30k own-mix greedy`` or ``multi30k own-mix beam 5``."""
-    corpus, label, search = name.split(" ", 2)
-    pair = difference(kept()[corpus]["scores"][search], label)
+    """BLEU over cross-entropy, named as on a page: ``multi30k own-mix greedy`` or ``beam/multi30k own-mix beam 5``."""
+    run, label, search = name.split(" ", 2)
+    pair = difference(one_run(run)["scores"][search], label)
     if pair is None:
         raise KeyError(name)
     return f"{100 * pair['difference']:+.2f}"
 
 
-def table(summary: Summary) -> str:
-    """Test BLEU of every system and search; the best is bold where tests support it."""
+def one_run(name: str) -> Summary:
+    """The summary of ``results/NAME``, where NAME may have several parts: ``multi30k`` or ``beam/multi30k``."""
+    if not (RESULTS / name / "summary.json").exists():
+        raise KeyError(name)
+    found: Summary = read(f"{name}/summary.json")
+    return found
+
+
+def table(summary: Summary, seconds: dict[str, float] | None = None) -> str:
+    """Test BLEU of every system and search; the best is bold where tests support it. ``seconds`` are a last column."""
     searches = summary["searches"]
     header = ["objective", *(f"{search}{more}" for search in searches for more in (", BLEU", ", difference from CE"))]
+    header += [] if seconds is None else ["processor time, s"]
     rows = []
     for label, title in objectives(summary).items():
         row = [title]
@@ -108,8 +118,28 @@ def table(summary: Summary) -> str:
             scores = summary["scores"][search]
             shown = score(scores["systems"][label])
             row += [f"**{shown}**" if scores["best"] == label else shown, against(scores, label)]
+        if seconds is not None:
+            row.append(f"{seconds[label]:,.0f}" if label in seconds else "")
         rows.append(row)
     return markdown(header, rows)
+
+
+def processor_seconds(name: str) -> dict[str, float]:
+    """Processor time of the chosen tries by label, mean over the seeds whose try was not interrupted."""
+    lines = (RESULTS / name / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    times = {one["stage"]: one["processor_seconds"] for one in map(json.loads, lines) if not one.get("resumed")}
+    found = {}
+    for label, runs in one_run(name)["runs"].items():
+        if known := [times[run["directory"]] for run in runs if run["directory"] in times]:
+            found[label] = mean(known)
+    return found
+
+
+def one_section(name: str) -> str:
+    """One run that a page discusses: its table with processor times, and its settings."""
+    summary, config = one_run(name), settings(name)
+    made = "" if config is None else f"{sizes(config)} "
+    return f"{table(summary, processor_seconds(name))}\n{made}{caption(name, summary)}\n"
 
 
 def caption(name: str, summary: Summary) -> str:

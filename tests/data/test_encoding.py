@@ -70,3 +70,23 @@ def test_no_training_text_is_a_failure():
     empty = Corpus("tiny", Split([], []), TRAIN, TRAIN)
     with pytest.raises(FailureError, match="no training pair of tiny passed the filters"):
         build_vocabularies(empty, DataConfig())
+
+
+@pytest.mark.parametrize("split", ["valid", "test"])
+def test_the_published_vocabularies_of_iwslt14_give_the_published_text(data_dir, split):
+    """Every line of both languages, with the paper's rare words replaced as its authors' predecessors published it."""
+    folder = data_dir / "iwslt14"
+    if not folder.is_dir():
+        pytest.skip(f"no corpus at {folder}")
+    settings = DataConfig(
+        corpus="iwslt14", directory=str(data_dir), vocabulary_source="corpus", vocabulary_target="corpus"
+    )
+    vocabularies = build_vocabularies(CORPUS, settings)
+    assert [len(one) for one in vocabularies] == [32011, 22824]
+    for language, vocabulary in zip(("de", "en"), vocabularies, strict=True):
+        with gzip.open(folder / f"{split}.{language}.gz", "rt", encoding="utf-8") as file:
+            found = [vocabulary.decode(vocabulary.encode(line.rstrip("\n"))) for line in file]
+        with gzip.open(folder / f"{split}.unk.{language}.gz", "rt", encoding="utf-8") as file:
+            published = file.read().splitlines()
+        assert len(found) > 6000
+        assert found == published
