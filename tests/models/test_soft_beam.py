@@ -147,6 +147,36 @@ def test_in_the_sharp_limit_scores_have_the_gradient_of_log_probabilities(build,
     )
 
 
+def test_in_the_sharp_limit_rows_of_the_model_are_those_of_the_candidates(build, source):
+    """Values and gradients; the last position of an open member is a forced EOS."""
+    model = ending(build())
+    found = soft_beam(model, model.encode(*source), 2, 4, SHARP, 11, rows="model", sharpness=1.5)
+    chosen = found.chosen.flatten(0, 1)
+    inputs = torch.cat([torch.full((6, 1), naive.BOS), chosen[:, :-1]], 1)
+    logits = 1.5 * model.project(model.decode(model.encode(*source), inputs))
+    logits[..., [naive.PAD, naive.BOS]] = -torch.inf
+    rows, counts = dense(found).flatten(0, 1), found.mask.flatten(0, 1)
+    counts[:, 4:] = False
+    expected = logits.softmax(-1)
+    torch.testing.assert_close(rows[counts], expected[counts])
+    factors = torch.randn_like(rows[counts])
+    slopes = [torch.autograd.grad((factors * one[counts]).sum(), model.parameters()) for one in (rows, expected)]
+    torch.testing.assert_close(*slopes)
+
+
+def test_rows_of_the_model_are_mixed_over_the_parents(build, source):
+    """At the first step there is one parent, so the row is that of the model; later rows are mixtures."""
+    model = build()
+    model.output.bias.data[naive.EOS] -= 30
+    memory = model.encode(*source)
+    choices, of_model = (dense(soft_beam(model, memory, 2, 2, 0.7, 11, rows=rows)) for rows in ("choices", "model"))
+    first = model.project(model.step(memory, memory.state, torch.full((3,), naive.BOS))[0])
+    first[:, [naive.PAD, naive.BOS]] = -torch.inf
+    torch.testing.assert_close(of_model[:, 0, 0], first.softmax(-1))
+    torch.testing.assert_close(of_model.sum(3), torch.ones(3, 2, 3, dtype=torch.float64))
+    assert (of_model - choices)[:, :, 1].abs().max() > 0.01
+
+
 @pytest.mark.parametrize(("width", "tau"), [(1, 0.5), (3, 0.1), (3, 1.0)])
 def test_members_are_those_of_lists(build, source, width, tau):
     model = ending(build((1, 2)))
@@ -270,6 +300,8 @@ def test_bad_arguments_are_named(build, source):
         soft_beam(model, memory, tau=0)
     with pytest.raises(ValueError, match="tokens is 2; expected at least width = 3"):
         soft_beam(model, memory, 3, tokens=2)
+    with pytest.raises(ValueError, match="rows is 'hard'; expected 'choices' or 'model'"):
+        soft_beam(model, memory, rows="hard")
 
 
 def test_a_state_that_cannot_be_mixed_is_named(build, source):

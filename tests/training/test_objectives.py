@@ -348,17 +348,19 @@ def test_candidates_are_fed_and_nothing_else():
 
 @pytest.mark.parametrize("several", [False, True])
 @pytest.mark.parametrize("name", ["bound", "exact"])
-def test_members_of_a_soft_beam_are_scored_and_weighted(model, name, several):
+@pytest.mark.parametrize(("rows", "sharpness"), [("choices", 1.0), ("model", 2.0)])
+def test_members_of_a_soft_beam_are_scored_and_weighted(model, name, several, rows, sharpness):
     model.eval()
     model.output.weight.data *= 4  # so that the members differ
     batch = make_batch(several=several)
-    settings = ObjectiveConfig(name, feeding="soft-beam", candidates=3, candidate_alpha=2.0, end_positions=1)
+    options = {"candidates": 3, "candidate_alpha": 2.0, "end_positions": 1, "beam_rows": rows, "sharpness": sharpness}
+    settings = ObjectiveConfig(name, feeding="soft-beam", **options)
     objective = build_objective(model, settings)
     assert objective.tau == 1.0
     objective.tau = 30.0
     loss = objective(batch)
     memory = model.encode(batch.source, batch.source_lengths)
-    found = soft_beam(model, memory, 3, 9, 30.0)  # ceil(1.2 * 5) + 3 positions
+    found = soft_beam(model, memory, 3, 9, 30.0, rows=rows, sharpness=sharpness)  # ceil(1.2 * 5) + 3 positions
     assert (found.scores.max(1).values - found.scores.min(1).values).max() > 0.1
     losses = []
     for row, target in enumerate(TARGETS):
@@ -396,6 +398,17 @@ def test_a_soft_beam_trains_every_parameter_and_no_sentences_are_possible(model,
     assert all(parameter.grad is not None and not parameter.grad.any() for parameter in model.parameters())
 
 
+def test_the_gradient_through_the_mixtures_of_a_soft_beam_is_an_option(model):
+    batch = make_batch()
+    found = []
+    for input_gradient in (False, True):
+        settings = ObjectiveConfig("exact", feeding="soft-beam", candidates=2, input_gradient=input_gradient)
+        loss = build_objective(model.eval(), settings)(batch)
+        found.append((loss, *torch.autograd.grad(loss, model.parameters())))
+    assert torch.equal(found[0][0], found[1][0])
+    assert not all(torch.allclose(one, other) for one, other in zip(found[0][1:], found[1][1:], strict=True))
+
+
 def test_steps_on_the_soft_beam_improve_the_beam(model):
     """Of one batch: the translations of hard beam search get better."""
     batch = make_batch()
@@ -418,10 +431,10 @@ def test_steps_on_the_soft_beam_improve_the_beam(model):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"name": "ce"}, "feeding is 'soft-beam' with 'ce', sharpness 1.0"),
+        ({"name": "ce"}, "feeding is 'soft-beam' with 'ce'"),
         ({"name": "reinforce"}, "feeding is 'soft-beam' with 'reinforce'"),
         ({"name": "candidates"}, "feeding is 'soft-beam' with 'candidates'"),
-        ({"sharpness": 2.0}, "feeding is 'soft-beam' with 'exact', sharpness 2.0"),
+        ({"sharpness": 2.0, "beam_rows": "choices"}, "sharpness is 2.0 with beam_rows 'choices'; expected 1"),
         ({"likelihood_epochs": 2}, "likelihood_epochs 2; expected"),
         ({"candidates": 4, "beam_tokens": 3}, "beam_tokens is 3; expected at least candidates = 4"),
     ],

@@ -57,11 +57,14 @@ class ObjectiveConfig(Stage):
         "straight-through Gumbel samples; the mixtures of a relaxed beam search",
     )
     input_gradient: bool = option(
-        False, "bound and exact with feeding sample: unbiased gradient through the tokens that are fed, too"
+        False, "bound and exact with feeding sample or soft-beam: gradient through what the decoder is fed, too"
     )
     tau_first: float = option(1.0, "soft-beam: sharpness of its choices in the first epoch", above=0, maximum=1e6)
     tau_last: float = option(10.0, "soft-beam: sharpness of its choices in the last epoch", above=0, maximum=1e6)
     beam_tokens: int = option(32, "soft-beam: tokens of a member that it weighs, the most likely ones", minimum=1)
+    beam_rows: Literal["model", "choices"] = option(
+        "model", "soft-beam: distributions that are scored, those of the model or the soft choices"
+    )
     length: Literal["given", "random"] = option(
         "given", "bound and exact with reference feeding; given: EOS is a word to match; random: EOS ends the sentence"
     )
@@ -98,10 +101,11 @@ class ObjectiveConfig(Stage):
             )
         if self.feeding == SOFT_BEAM:
             self._check_soft_beam()
-        if self.input_gradient and (self.name not in EXPECTED or self.feeding != "sample" or self.temperature != 1):
+        fed = self.feeding in ("sample", SOFT_BEAM) and self.temperature == 1
+        if self.input_gradient and (self.name not in EXPECTED or not fed):
             raise UsageError(
                 f"input_gradient is true with {self.name!r}, feeding {self.feeding!r} and temperature "
-                f"{self.temperature}; expected {' or '.join(EXPECTED)}, 'sample' and 1"
+                f"{self.temperature}; expected {' or '.join(EXPECTED)}, 'sample' or 'soft-beam', and 1"
             )
         if self.name == "candidates" and self.feeding != "reference":
             raise UsageError(f"feeding is {self.feeding!r} with 'candidates', which are fed; expected 'reference'")
@@ -125,10 +129,14 @@ class ObjectiveConfig(Stage):
             raise UsageError("samples is 1; expected 2 or more for mrt")
 
     def _check_soft_beam(self) -> None:
-        if self.name not in EXPECTED or self.sharpness != 1 or self.likelihood_epochs:
+        if self.name not in EXPECTED or self.likelihood_epochs:
             raise UsageError(
-                f"feeding is 'soft-beam' with {self.name!r}, sharpness {self.sharpness} and likelihood_epochs "
-                f"{self.likelihood_epochs}; expected {' or '.join(EXPECTED)}, 1 (tau makes it sharp) and 0"
+                f"feeding is 'soft-beam' with {self.name!r} and likelihood_epochs {self.likelihood_epochs}; expected "
+                f"{' or '.join(EXPECTED)}, and 0"
+            )
+        if self.beam_rows == "choices" and self.sharpness != 1:
+            raise UsageError(
+                f"sharpness is {self.sharpness} with beam_rows 'choices'; expected 1, because tau makes them sharp"
             )
         if self.beam_tokens < self.candidates:
             raise UsageError(

@@ -58,10 +58,10 @@ def build_objective(
         return SampleObjective(model, config, group)
     if config.name == "candidates":
         return CandidateObjective(model, config, group, word_start)
-    if config.input_gradient:
-        return FedSamplesObjective(model, config, group, word_start)
     if config.feeding == SOFT_BEAM:
         return SoftBeamObjective(model, config, group, word_start)
+    if config.input_gradient:
+        return FedSamplesObjective(model, config, group, word_start)
     return RowObjective(model, config, group, word_start)
 
 
@@ -279,8 +279,8 @@ class CandidateObjective(FedObjective):
 class SoftBeamObjective(FedObjective):
     """Expected BLEU of the members of a relaxed beam search, weighted by their probabilities.
 
-    The gradient goes through the distributions of each member, through the mixtures that the decoder was fed, and
-    through the weights. See :func:`bleugrad.models.search.soft_beam.soft_beam`.
+    The gradient goes through the distributions of each member and through the weights, and with ``input_gradient``
+    through the mixtures that the decoder was fed. See :func:`bleugrad.models.search.soft_beam.soft_beam`.
     """
 
     def __init__(
@@ -295,7 +295,17 @@ class SoftBeamObjective(FedObjective):
         """The loss."""
         memory, config = self.model.encode(batch.source, batch.source_lengths), self.config
         maximum = self.longest(batch.labels.shape[1])
-        found = soft_beam(self.model, memory, config.candidates, maximum, self.tau, config.beam_tokens)
+        found = soft_beam(
+            self.model,
+            memory,
+            config.candidates,
+            maximum,
+            self.tau,
+            config.beam_tokens,
+            rows=config.beam_rows,
+            sharpness=config.sharpness,
+            input_gradient=config.input_gradient,
+        )
         rows = SparseRows(found.tokens.flatten(0, 1), found.probs.flatten(0, 1), self.model.target_size)
         references: Tensor | IdLists = batch.labels if batch.references is None else batch.references
         loss = self.loss.from_log_probs(rows, found.scores, references, mask=found.mask)

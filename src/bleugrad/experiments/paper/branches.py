@@ -39,6 +39,7 @@ KNOWN: Mapping[str, Table] = MappingProxyType(
                 "feeding": "soft-beam",
                 "candidates": 3,
                 "end_positions": 3,
+                "sharpness": 2.0,
                 "cross_entropy_weight": 0.1,
             }
         },

@@ -1,6 +1,7 @@
 """Soft beam search: a continuous relaxation of beam search, with a gradient through every choice."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -71,6 +72,9 @@ def soft_beam(
     maximum: int | Tensor = 100,
     tau: float = 1.0,
     tokens: int = 32,
+    rows: Literal["choices", "model"] = "choices",
+    sharpness: float = 1.0,
+    input_gradient: bool = True,
 ) -> SoftBeam:
     """Beam search with soft choices (Goyal et al., *A Continuous Relaxation of Beam Search*, 2018).
 
@@ -82,6 +86,10 @@ def soft_beam(
     Embeddings of tokens and decoder states are mixed by these weights, and m_j is the log-probability of the member;
     the weights that belong to one parent are soft backpointers. At the end each member is traced back along them, so it
     is a sequence of distributions. The gradient goes through all of it, also through m_j.
+
+    The distributions are the weights themselves, or with ``rows`` "model" what the model predicts at each step: its
+    ``softmax(sharpness * logits)``, mixed over the members that are continued. Those are the rows of the candidates of
+    beam search in the limit of ``tau``. Without ``input_gradient`` the mixtures that the decoder is fed are constants.
 
     As ``tau`` grows, the members become those of ``bleugrad.models.search.strategies.beam``: a member whose hard
     choice is EOS keeps its place and is not continued, EOS is forced at the largest length, and PAD and BOS are never
@@ -98,10 +106,13 @@ def soft_beam(
         maximum: largest number of tokens without EOS, or (B,) one number per sentence.
         tau: sharpness of the choices, above 0.
         tokens: continuations of a member that have weights, at least ``width``.
+        rows: the distributions of the members: the soft choices, or those of the model.
+        sharpness: of the distributions of the model.
+        input_gradient: whether the gradient goes through embeddings and states that are mixed.
 
     O(B W V) time and memory per step for the log-probabilities, O(B W^2 C) for the weights, where C is ``tokens``.
     """
-    _check(width, tau, tokens)
+    _check(width, tau, tokens, rows)
     sentences, device = len(memory), memory.device
     limits = torch.as_tensor(maximum, device=device).expand(sentences)
     steps = 1 + (int(limits.max()) if sentences else 0)
@@ -128,12 +139,14 @@ def soft_beam(
         token = found.tokens.gather(1, choice.index).masked_fill(~choice.there, PAD)
         origin = found.parents[choice.index][..., None].expand(-1, -1, t)
         chosen = torch.cat([chosen.gather(1, origin), token[..., None]], 2)
-        taken.append((found.tokens, choice.weights, parents))
+        weights = choice.weights if rows == "choices" else _of_model(choice.weights, (sharpness * values).softmax(2))
+        taken.append((found.tokens, weights, parents))
         if not bool(open_members.any()):
             break
         of_tokens = model.target_embedding(found.tokens)
-        embedded = torch.bmm(choice.onward.to(of_tokens.dtype), of_tokens).flatten(0, 1)
-        state = state.mixed(parents.to(of_tokens.dtype))
+        fed = (choice.onward, parents) if input_gradient else (choice.onward.detach(), parents.detach())
+        onward, parents = (each.to(of_tokens.dtype) for each in fed)
+        embedded, state = torch.bmm(onward, of_tokens).flatten(0, 1), state.mixed(parents)
     return SoftBeam(*_traced(taken, width), scores, chosen.masked_fill(~choice.there[..., None], PAD))
 
 
@@ -200,11 +213,19 @@ def _choose(found: Continuations, width: int, tau: float) -> Choice:
     return Choice(index, weights, onward, goes_on, there)
 
 
+def _of_model(weights: Tensor, probs: Tensor) -> Tensor:
+    """Weights (B, W, n) as soft choices have, in which each parent spreads its share by ``probs`` (B, W, C)."""
+    width = probs.shape[1]
+    longer, staying = weights[..., :-width], weights[..., -width:]
+    shares = longer.unflatten(2, (width, -1)).sum(3, keepdim=True)
+    return torch.cat([(shares * probs[:, None]).flatten(2), staying], 2)
+
+
 def _by_parent(weights: Tensor, width: int) -> Tensor:
     """Soft backpointers (B, W, W): the weights (B, W, n) of the continuations of each member, summed."""
     longer, staying = weights[..., :-width], weights[..., -width:]
-    of_members = longer.reshape(len(longer), width, width, longer.shape[2] // width)
-    return of_members.sum(3) + staying
+    of_members: Tensor = longer.unflatten(2, (width, -1)).sum(3)
+    return of_members + staying
 
 
 def _traced(taken: list[tuple[Tensor, Tensor, Tensor]], width: int) -> tuple[Tensor, Tensor]:
@@ -219,10 +240,12 @@ def _traced(taken: list[tuple[Tensor, Tensor, Tensor]], width: int) -> tuple[Ten
     return torch.stack(tokens[::-1], 2), torch.stack(probs[::-1], 2)
 
 
-def _check(width: int, tau: float, tokens: int) -> None:
+def _check(width: int, tau: float, tokens: int, rows: str) -> None:
     if width < 1:
         raise ValueError(f"width is {width}; expected at least 1")
     if not tau > 0:
         raise ValueError(f"tau is {tau}; expected more than 0")
     if tokens < width:
         raise ValueError(f"tokens is {tokens}; expected at least width = {width}")
+    if rows not in ("choices", "model"):
+        raise ValueError(f"rows is {rows!r}; expected 'choices' or 'model'")
