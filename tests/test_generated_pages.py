@@ -138,6 +138,18 @@ def test_a_section_says_what_its_run_was_made_with():
     assert said in translation.section("made-up", SUMMARY, config=config)
 
 
+def test_a_run_is_shown_with_the_processor_time_of_the_chosen_tries():
+    """Six seeds, whose times are read off the records by eye."""
+    translation = importlib.import_module("translation")
+    chosen = [6.75, 7.74, 6.97, 7.51, 7.26, 7.65]
+    assert translation.processor_seconds("builtin")["exact"] == pytest.approx(sum(chosen) / 6)
+    header, _, *rows = translation.one_section("builtin").splitlines()
+    assert header.endswith("| processor time, s |")
+    assert next(row for row in rows if row.startswith("| exact |")).endswith("| 7 |")
+    with pytest.raises(KeyError):
+        translation.one_section("nothing")
+
+
 def test_only_runs_of_the_protocol_are_translation_results(tmp_path):
     translation = importlib.import_module("translation")
     for name, study in (("toy", "toy"), ("tiny", "reproduce")):

@@ -159,12 +159,19 @@ def sizes(config: Summary) -> str:
         which: ", ".join(f"{tuning[name] * factor:g}" for factor in tuning["factors"])
         for which, name in (("", "learning_rate"), (" for REINFORCE", "reinforce_learning_rate"))
     }
-    decay = f", multiplied by {tuning['decay_factor']:g} after each epoch" if tuning["decay"] == "step" else ""
+    decays = {
+        "step": f", multiplied by {tuning['decay_factor']:g} after each epoch",
+        "cosine": ", which fall to 0 along a cosine",
+    }
+    kind = "a Transformer with " if model.get("kind") == "transformer" else ""
+    first = f"at most {base['epochs']} epochs of cross-entropy at learning rate {base['learning_rate']:g}"
+    second = f"{tuning['epochs']} epoch{'s' * (tuning['epochs'] > 1)} per objective"
     return (
-        f"Training data: {f'{pairs:,} pairs' if pairs else 'all pairs'}, {words}. Model: {model['hidden']} hidden units"
-        f"{', bfloat16' if base['precision'] == 'bf16' else ''}. First phase: at most {base['epochs']} epochs of "
-        f"cross-entropy at learning rate {base['learning_rate']:g}. Second phase: {tuning['epochs']} epochs per "
-        f"objective at {' and '.join(f'{values}{which}' for which, values in rates.items())}{decay}."
+        f"Training data: {f'{pairs:,} pairs' if pairs else 'all pairs'}, {words}. "
+        f"Model: {kind}{model['hidden']} hidden units{', bfloat16' if base['precision'] == 'bf16' else ''}. "
+        f"First phase: {first}. "
+        f"Second phase: {second} at {' and '.join(f'{values}{which}' for which, values in rates.items())}"
+        f"{decays.get(tuning['decay'], '')}."
     )
 
 
