@@ -23,7 +23,9 @@ def extensions(monkeypatch):
 def used(role):
     """What the pages name with a role or a directive."""
     content = "\n".join(page.read_text(encoding="utf-8") for page in PAGES.values())
-    pattern = rf"(?<!`)\{{{role}\}}`([^`\n]+)`" if role in ("measured", "gain", "test") else rf"\{{{role}\}} (\S+)"
+    pattern = (
+        rf"(?<!`)\{{{role}\}}`([^`\n]+)`" if role in ("measured", "gain", "p-value", "test") else rf"\{{{role}\}} (\S+)"
+    )
     return set(re.findall(pattern, content))
 
 
@@ -39,6 +41,8 @@ def test_gains_on_the_pages_are_those_of_the_results():
     assert len(found) > 20
     assert all(re.fullmatch(r"[+-]\d+\.\d\d", translation.gain(name)) for name in found)
     assert translation.gain("multi30k own-mix beam 5") == "+1.31"
+    assert translation.gain("multi30k own-mix beam 5 over sharp-mix") == "+0.19"
+    assert all(0 < float(translation.p_value(name)) <= 1 for name in used("p-value"))
     for wrong in ("multi30k nothing greedy", "multi30k ce greedy", "nothing exact greedy", "multi30k exact"):
         with pytest.raises((KeyError, ValueError)):
             translation.gain(wrong)

@@ -1,9 +1,10 @@
 """Text that pages read from results/ when they are built.
 
 ``{measured}`name` `` is a number and ``{measured-table} name`` a table, both from ``studies.py``.
-``{gain}`corpus objective search` `` is a difference from cross-entropy in BLEU. ``{translation-results}`` and
-``{translation-effect}`` are the tables of ``translation.py``, and ``{translation-run} beam/builtin`` is that of one
-run. ``{kept} path`` includes a Markdown file of results/, or the content of the directive if there is no such file.
+``{gain}`corpus objective search` `` is a difference from cross-entropy in BLEU, and ``{p-value}`` its p-value over
+sentences; both may end in ``over objective``. ``{translation-results}`` and ``{translation-effect}`` are the tables of
+``translation.py``, and ``{translation-run} beam/builtin`` is that of one run. ``{kept} path`` includes a Markdown file
+of results/, or the content of the directive if there is no such file.
 """
 
 from collections.abc import Callable
@@ -108,6 +109,7 @@ class Kept(Generated):
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_role("measured", role(lambda name: NUMBERS[name]()))
     app.add_role("gain", role(translation.gain))
+    app.add_role("p-value", role(translation.p_value))
     app.add_directive("measured-table", MeasuredTable)
     app.add_directive("translation-results", TranslationResults)
     app.add_directive("translation-effect", TranslationEffect)

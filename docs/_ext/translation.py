@@ -90,12 +90,25 @@ def against(scores: Summary, label: str, other: str = "ce") -> str:
 
 
 def gain(name: str) -> str:
-    """BLEU over cross-entropy, named as on a page: ``multi30k own-mix greedy`` or ``beam/multi30k own-mix beam 5``."""
-    run, label, search = name.split(" ", 2)
-    pair = difference(one_run(run)["scores"][search], label)
+    """BLEU over cross-entropy, or over another objective, named as on a page.
+
+    ``multi30k own-mix greedy``, ``beam/builtin candidates-mix beam 5 over sharp-mix``.
+    """
+    return f"{100 * _named_pair(name)['difference']:+.2f}"
+
+
+def p_value(name: str) -> str:
+    """The p-value of a gain over the sentences of the test set, by bootstrap."""
+    return f"{_named_pair(name)['bootstrap_p']:.2g}"
+
+
+def _named_pair(name: str) -> Summary:
+    compared, _, other = name.partition(" over ")
+    run, label, search = compared.split(" ", 2)
+    pair = difference(one_run(run)["scores"][search], label, other or "ce")
     if pair is None:
         raise KeyError(name)
-    return f"{100 * pair['difference']:+.2f}"
+    return pair
 
 
 def one_run(name: str) -> Summary:
