@@ -68,6 +68,8 @@ def test_a_vocabulary_of_ordinary_text(tmp_path):
         ("wo, fragt er", True, "wo,"),
         ("u.s. etc. 3.5 '' 10:30", False, None),
         (": a ! ?", False, None),
+        ("&quot; ja &apos;s &quot;", False, None),
+        ("er sagt &quot; ja; &quot;", False, "ja;"),
         ("", False, None),
     ],
 )

@@ -18,7 +18,7 @@ JOINER = "￭"
 _PARTS = re.compile(r"[^\W_]+|[\W_]")
 """Letters and digits in a row, or one other character."""
 
-_ATTACHED = re.compile(r"[^\W\d_][?!,;:]$")
+_ATTACHED = re.compile(r"^(?!&\w+;$).*[^\W\d_][?!,;:]$")  # &quot; is a token of Moses
 
 _NUMBER = re.compile(r"(?<=\d)[.,](?=\d)")
 
