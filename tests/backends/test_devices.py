@@ -9,7 +9,7 @@ import torch
 
 import bleugrad
 from bleugrad.backends import devices, operations
-from bleugrad.backends.torch import renewal_blocks
+from bleugrad.backends.torch import occurrences, renewal_blocks
 from tests.backends.cases import OPTIONS, frames_and_gradient, loss_and_gradient
 from tests.backends.launches import Launches
 
@@ -112,6 +112,56 @@ def test_one_pass_models_have_the_values_of_the_cpu_and_wait_for_nothing(request
         found = frames_and_gradient(torch.float64, max_order, graph)
     for one, wanted in zip(found, expected, strict=True):
         torch.testing.assert_close(one, wanted, rtol=0, atol=1e-12)
+
+
+def one_pass_loss(steps, graph, device="cpu", dtype=torch.float64, batch=2):
+    """The loss of CTC frames or of a graph with tokens that repeat, its leaves, and the operations of both passes."""
+    generator = torch.Generator().manual_seed(steps)
+    shapes = [(batch, steps, 5), (batch, steps, steps)][: 1 + graph]
+    leaves = [torch.randn(shape, generator=generator).to(device, dtype).requires_grad_() for shape in shapes]
+    labels = torch.randint(1, 3, (batch, steps // 2 + 1), generator=generator)
+    labels[0, steps // 3 :] = -100
+    labels, lengths = labels.to(device), torch.tensor([steps] * (batch - 1) + [max(1, steps - 2)]).to(device)
+    with contextlib.nullcontext(Launches()) if device in devices.SYNCHRONOUS else Launches() as launches:
+        output = (
+            bleugrad.Graph(*leaves, lengths=lengths) if graph else bleugrad.CTC(*leaves, blank_id=0, lengths=lengths)
+        )
+        loss = bleugrad.ExpectedBLEULoss()(output, labels)
+        grads = torch.autograd.grad(loss, leaves)
+    return (loss.detach(), *grads), launches.total
+
+
+@pytest.mark.parametrize("graph", [False, True], ids=["frames", "graph"])
+@pytest.mark.parametrize("steps", [1, 2, 7, 13])
+def test_longer_outputs_of_one_pass_models_have_the_values_of_the_cpu(request, graph, steps):
+    """With n-grams that occur up to six times and overlap themselves."""
+    expected, _ = one_pass_loss(steps, graph)
+    request.getfixturevalue("asynchronous")
+    for one, wanted in zip(one_pass_loss(steps, graph)[0], expected, strict=True):
+        torch.testing.assert_close(one, wanted, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("graph", [False, True], ids=["frames", "graph"])
+def test_large_outputs_are_cut_into_sentences_or_walked(request, monkeypatch, graph):
+    expected, _ = one_pass_loss(6, graph, batch=3)
+    request.getfixturevalue("asynchronous")
+    counts = []
+    for elements in (2**27, 4 * 4 * 49, 1):  # one sentence has 4 orders, 4 columns and 7 x 7 numbers
+        monkeypatch.setattr(occurrences, "OCCURRENCE_ELEMENTS", elements)
+        found, count = one_pass_loss(6, graph, batch=3)
+        counts.append(count)
+        for one, wanted in zip(found, expected, strict=True):
+            torch.testing.assert_close(one, wanted, rtol=0, atol=1e-12)
+    assert len(set(counts)) == 3
+
+
+@pytest.mark.parametrize(("graph", "short", "long"), [(False, 445, 470), (True, 335, 380)], ids=["frames", "graph"])
+def test_operations_of_one_pass_models(monkeypatch, graph, short, long):
+    """At T = 16 and 128, whatever the batch is."""
+    monkeypatch.setattr(torch, "autocast", lambda *_, **__: contextlib.nullcontext())
+    found = one_pass_loss(16, graph, "meta")[1]
+    assert found == one_pass_loss(16, graph, "meta", batch=5)[1] <= short
+    assert one_pass_loss(128, graph, "meta")[1] <= long
 
 
 @pytest.mark.parametrize("kind", [bleugrad.ReinforceLoss, bleugrad.MinimumRiskLoss, bleugrad.UnbiasedBLEULoss])
