@@ -34,6 +34,13 @@ def test_values_and_gradients_are_those_of_the_cpu(request, name, dtype):
         torch.testing.assert_close(found, wanted, rtol=0, atol=tolerance)
 
 
+def of_labels(logits, labels, options):
+    """A loss and the gradient of its logits."""
+    own = logits.clone().requires_grad_()
+    loss = bleugrad.ExpectedBLEULoss(**options)(own, labels)
+    return loss, *torch.autograd.grad(loss, own)
+
+
 @pytest.mark.parametrize("options", [{}, {"eos_id": 0}, {"word_start": STARTS}, {"word_start": STARTS, "eos_id": 0}])
 def test_longer_sentences_have_the_values_of_the_cpu(request, monkeypatch, options):
     """Several blocks of positions, words of up to five tokens, n-grams that occur up to six times."""
@@ -41,17 +48,24 @@ def test_longer_sentences_have_the_values_of_the_cpu(request, monkeypatch, optio
     labels = torch.tensor([[2, 3, 2, 3, 2, 4, 4, 4, 4, 2, 3, 3, 2, 3], [3, 5, 5, 7, 9, 2, 3, 5, 5, 7, 9, -100, 2, 2]])
     logits.scatter_add_(2, labels.clamp(min=0)[..., None], torch.full_like(logits[..., :1], 3.0))
 
-    def found():
-        own = logits.clone().requires_grad_()
-        loss = bleugrad.ExpectedBLEULoss(**options)(own, labels)
-        return loss, *torch.autograd.grad(loss, own)
-
-    expected = found()
+    expected = of_labels(logits, labels, options)
     request.getfixturevalue("asynchronous")
     for number in (1, 2, 3, 14):
         monkeypatch.setattr(renewal_blocks, "block_number", lambda *_, number=number: number)
-        for one, wanted in zip(found(), expected, strict=True):
+        for one, wanted in zip(of_labels(logits, labels, options), expected, strict=True):
             torch.testing.assert_close(one, wanted, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("options", [{}, {"eos_id": 0}, {"word_start": STARTS}, {"word_start": STARTS, "eos_id": 0}])
+@pytest.mark.parametrize("steps", [1, 2, 3, 5])
+def test_short_sentences_have_the_values_of_the_cpu(request, options, steps):
+    logits = torch.randn(2, steps, 60, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    labels = torch.tensor([[2, 3, 3, 2, 3], [4, 5, 4, 5, -100]])[:, :steps]
+
+    expected = of_labels(logits, labels, options)
+    request.getfixturevalue("asynchronous")
+    for one, wanted in zip(of_labels(logits, labels, options), expected, strict=True):
+        torch.testing.assert_close(one, wanted, rtol=0, atol=1e-12)
 
 
 def counted(batch, steps, vocabulary=60, device="cpu", **options):

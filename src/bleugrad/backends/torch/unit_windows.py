@@ -26,7 +26,7 @@ class UnitWindows:
             back = torch.arange(longest, device=device).add(self.offsets[..., :-1], alpha=row)
             cell = torch.arange(padded.numel(), device=device).view(padded.shape)[..., before:, None]
             index = (cell - back).clamp_(min=0)
-            self.index = index.view(-1)
+            self.index = index.reshape(-1)  # few columns change the strides
             self.factors = padded.view(-1).index_select(0, self.index).view(index.shape)
         self.probs = self.factors.cumprod(3)
 
