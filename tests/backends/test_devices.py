@@ -68,6 +68,25 @@ def test_short_sentences_have_the_values_of_the_cpu(request, options, steps):
         torch.testing.assert_close(one, wanted, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("options", [{}, {"word_start": STARTS, "eos_id": 0}], ids=["tokens", "words"])
+def test_several_references_have_the_values_of_the_cpu(request, options):
+    """Of different lengths, one of them empty, with words that repeat in one reference and across references."""
+    generator = torch.Generator().manual_seed(1)
+    logits = torch.randn(3, 8, 60, generator=generator, dtype=torch.float64)
+    references = torch.randint(2, 7, (3, 3, 7), generator=generator)
+    references[0, 1, 4:] = references[1, 2] = references[2, 0, 1:] = -100
+
+    def found():
+        own = logits.clone().requires_grad_()
+        value = bleugrad.expected_bleu(own, references, **options).value
+        return value.detach(), *torch.autograd.grad(value, own)
+
+    expected = found()
+    request.getfixturevalue("asynchronous")
+    for one, wanted in zip(found(), expected, strict=True):
+        torch.testing.assert_close(one, wanted, rtol=0, atol=1e-12)
+
+
 def counted(batch, steps, vocabulary=60, device="cpu", **options):
     """The operations of a loss and its gradient; labels repeat each token about eight times."""
     generator = torch.Generator().manual_seed(0)
@@ -179,7 +198,7 @@ def test_operations_of_one_pass_models(monkeypatch, graph, short, long):
 
 
 @pytest.mark.parametrize("kind", [bleugrad.ReinforceLoss, bleugrad.MinimumRiskLoss, bleugrad.UnbiasedBLEULoss])
-def test_sampled_losses_wait_for_nothing(asynchronous, kind):
+def test_sampled_losses_wait_for_nothing(seed, asynchronous, kind):
     logits = torch.randn(2, 5, 60, requires_grad=True)
     with Launches():
         kind()(logits, torch.randint(9, (2, 5))).backward()
