@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import bleugrad
 from bleugrad.backends.torch import projected_probabilities as module
@@ -85,6 +86,48 @@ def test_rounding(seed, dtype, asked):
         for actual, expected in zip(found, wanted, strict=True):
             if expected.numel():
                 assert (actual.double() - expected).norm() / expected.norm() < 8 * torch.finfo(dtype).eps
+
+
+class Products(TorchDispatchMode):
+    """``dtypes``: those of the factors of all matrix products."""
+
+    def __init__(self):
+        super().__init__()
+        self.dtypes = set()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if any(part in function._schema.name for part in ("mm", "matmul")):  # addmm_ and baddbmm_ add to the first
+            self.dtypes |= {one.dtype for one in args[-2:]}
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("mean_weight", [False, True])
+def test_products_of_half_precision_weights_are_not_widened(seed, monkeypatch, dtype, mean_weight):
+    monkeypatch.setattr(module, "LEAST_ROWS", 2)
+    hidden, weight, bias, ids, targets, _ = (one.detach() for one in draw((2, 6, 40, 3, 4), dtype))
+    inputs = (hidden, weight, bias, ids, targets[..., None], None, mean_weight)
+    with Products() as products:
+        outputs = module.forward(True, *inputs)[0]
+        grads = [torch.ones_like(one) for one in outputs[:2]]
+        found = module.backward(None, (True,) * 3, (*grads, None), outputs, inputs)
+    assert products.dtypes == {dtype}
+    assert [one.dtype for one in found] == [dtype] * 3
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_chunks_are_summed_in_float32(seed, monkeypatch, dtype):
+    """200 chunks of one row, whose gradients are below the normal range of float16; of tokens that are not gathered."""
+    monkeypatch.setattr(module, "LEAST_ROWS", 1)
+    hidden, weight, bias, ids, *_ = draw((1, 200, 400, 1, 3), dtype, asked="probabilities")
+    hidden = (hidden.detach().abs() + 1).requires_grad_()
+    arguments = hidden, weight, bias, ids, None, None
+    cotangents = [torch.full((1, 200, 3), 0.02), torch.empty(0), torch.empty(0)]
+    found = differentiate(linear_match_probabilities, arguments, cotangents)[-2]
+    doubled = [t.detach().double().requires_grad_() for t in arguments[:3]]
+    wanted = differentiate(through_logits, [*doubled, ids, None, None], [c.double() for c in cotangents])[-2]
+    found[ids[0]], wanted[ids[0]] = 0, 0
+    assert (found.double() - wanted).norm() / wanted.norm() < 2 * torch.finfo(dtype).eps
 
 
 @pytest.mark.parametrize("asked", ASKED)

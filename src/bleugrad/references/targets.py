@@ -156,7 +156,7 @@ def _without_eos(word_start: Tensor, eos_id: int | None) -> Tensor:
     if eos_id is None:
         return word_start
     starts = word_start.clone()
-    starts[eos_id] = False
+    starts[eos_id].fill_(False)
     return starts
 
 

@@ -286,9 +286,10 @@ def test_word_counts_of_random_lengths_are_those_of_torch(rng, monkeypatch, step
     eos, opened = (torch.from_numpy(rng.random((5, steps))) for _ in range(2))
     limits = torch.tensor([steps, steps // 2, 0, 1, steps - 1])
     weights = torch.from_numpy(rng.normal(size=(5, steps + 1)))
+    within = torch.arange(steps) < limits[:, None]
 
     def counts(eos, opened):
-        ending = lengths.Stopping(*stopping(eos, limits))
+        ending = lengths.Stopping(*stopping(eos * within, limits))
         return lengths.word_counts((opened * (1 - eos)).t(), limits, ending).probs
 
     def compute():

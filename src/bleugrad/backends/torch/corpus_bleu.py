@@ -24,10 +24,11 @@ def forward(
     divisors = sums.clamp(min=tiny)
     precisions = sums[0] / divisors[1]
     used = exponents(weights, precisions)
-    possible = precisions >= tiny
-    if 0 in weights:
-        possible = possible | (used == 0)
-    mean = (precisions.clamp(min=tiny).log() * used).sum().exp() * possible.all()
+    logs = torch.threshold(precisions, tiny, 0).log()  # exp(-inf) = 0
+    if isinstance(used, Tensor):
+        mean = (logs.masked_fill(used == 0, 0) * used).sum().exp()
+    else:
+        mean = (logs.mean() if used * len(weights) == 1 else logs.sum() * used).exp()
     if mass is None:
         assert lengths is not None
         length = lengths.sum().to(matches.dtype)

@@ -84,13 +84,15 @@ class _Neighbours:
     """The frames that count, one after the other: ``symbols`` (B, T, V), 0 for blank and for the other frames."""
 
     def __init__(self, probs: Tensor, counted: Tensor | None, blank: int) -> None:
-        self.order, symbols = None, probs.clone()
-        if counted is not None:
-            symbols.masked_fill_(~counted[..., None], 0)
-            self.order = (~counted).long().argsort(dim=1, stable=True)
-            symbols = symbols.gather(1, self.order[..., None].expand_as(symbols))
-        symbols[..., blank] = 0
-        self.symbols = symbols
+        self.order = None
+        if counted is None:
+            self.symbols = probs.clone()
+        else:
+            left_out = ~counted
+            self.order = left_out.long().argsort(dim=1, stable=True)
+            symbols = probs.masked_fill(left_out[..., None], 0)
+            self.symbols = symbols.gather(1, self.order[..., None].expand_as(symbols))
+        self.symbols[..., blank].zero_()
 
     def repeated(self) -> Tensor:
         """The probability (B, T) that a frame holds the symbol of the one before it."""

@@ -8,12 +8,17 @@ from torch import Tensor
 from bleugrad.backends.operation import Outputs
 from bleugrad.backends.torch.automata import automata
 from bleugrad.backends.torch.frame_matches import gathered_probs
+from bleugrad.backends.torch.occurrences import Chunked
+from bleugrad.backends.torch.path_renewal import path_lengths
+from bleugrad.backends.torch.path_renewal import path_matches as renewed_matches
 
 
 def forward(
     keep: bool, token_probs: Tensor, transitions: Tensor, clips: Tensor, overlaps: Tensor, ids: Tensor, limits: Tensor
 ) -> tuple[Outputs, Any]:
     """See :data:`bleugrad.backends.operations.path_matches`. Keeps the states after each vertex and before it."""
+    if (run := _chunked(token_probs, transitions, clips, overlaps, ids, limits)) is not None:
+        return run.forward(keep), run
     steps, batch, _ = token_probs.shape
     groups = automata(clips, ids, token_probs.dtype, steps, merging=False)
     gathered = [gathered_probs(token_probs, group) for group in groups]
@@ -39,6 +44,17 @@ def forward(
     return (matches, at_last(after, limits)), (groups, gathered, before, after) if keep else None
 
 
+def _chunked(*inputs: Tensor) -> Chunked | None:
+    """Both outputs without a walk over the vertices, where that is possible."""
+
+    def found(
+        token_probs: Tensor, transitions: Tensor, clips: Tensor, overlaps: Tensor, ids: Tensor, limits: Tensor
+    ) -> Outputs:
+        return renewed_matches(token_probs, transitions, clips, overlaps), path_lengths(transitions, limits)
+
+    return Chunked.of(found, (1, 0, 0, 1, 0, 0), *inputs)
+
+
 def at_last(after: Tensor, limits: Tensor) -> Tensor:
     """The distribution of the length (B, T + 1) from what each vertex holds, (B, T, T + 1 and more)."""
     batch, steps, _ = after.shape
@@ -62,6 +78,8 @@ def lengths_gradient(after: Tensor, limits: Tensor, grad: Tensor | None) -> Tens
 def backward(kept: Any, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -> tuple[Tensor, Tensor]:
     """The gradients of ``token_probs`` and ``transitions``."""
     token_probs, transitions, *_, limits = inputs
+    if (run := _chunked(*inputs) if kept is None else kept) is not None and isinstance(run, Chunked):
+        return run.backward(grads)
     groups, gathered, before, after = forward(True, *inputs)[1] if kept is None else kept
     steps = token_probs.shape[0]
     of_tokens, of_before = torch.zeros_like(token_probs), torch.zeros_like(before)

@@ -4,7 +4,8 @@ Cross-entropy knows the gradient of a row as soon as it has the row's logits. BL
 probabilities of all rows first. But the gradient of a row of logits is ``-s_t p[t]`` plus a few single tokens, s_t one
 number, so the gradient of its hidden state is ``-s_t (p[t] @ weight)`` plus a few rows of the weight. ``p @ weight`` is
 formed in the forward pass, while the probabilities of a chunk are at hand; only the weight's own gradient needs them
-again. That is four products of the size of the projection, or two when the projection is frozen.
+again. That is four products of the size of the projection, or two when the projection is frozen. With a half-precision
+weight all of them have half-precision factors; sums over chunks are in float32.
 """
 
 from collections.abc import Iterator
@@ -82,9 +83,10 @@ def _dense_gradient(
         if broken.device.type not in SYNCHRONOUS or broken[part].any():
             grad_logits.masked_fill_(broken[part, None], 0)
         if of_hidden is not None:
-            of_hidden[part] = torch.mm(grad_logits.to(weight.dtype), weight).to(dtype)
+            of_hidden[part] = _product(grad_logits, weight)
         if of_weight is not None:
-            of_weight.addmm_(grad_logits.t(), torch.where(broken[part, None], 0, states[part]).to(dtype))
+            rows = torch.where(broken[part, None], 0, states[part]).to(weight.dtype)
+            _add_product(of_weight, grad_logits.t(), rows)
         if of_bias is not None:
             of_bias += grad_logits.sum(0)
     return found
@@ -99,17 +101,41 @@ def _add_sparse(found: list[Tensor | None], row: RowGradient, inputs: Any) -> No
         pulls.append((torch.where(row.broken[..., None], 0, row.own), targets))
     if of_hidden is not None:
         of_hidden.masked_fill_(row.broken.view(-1, 1), 0)
-        of_hidden.view(hidden.shape).baddbmm_(pulls[0][0], weight[ids].to(of_hidden.dtype))
+        _add_product(of_hidden.view(hidden.shape), pulls[0][0], weight[ids])
         for pull, tokens in pulls[1:]:
             of_hidden.view(hidden.shape).add_((pull[..., None] * weight[tokens].to(pull.dtype)).sum(2))
     if of_weight is not None:
-        states = torch.where(row.broken[..., None], 0, hidden.to(of_weight.dtype))
-        of_weight.index_add_(0, ids.reshape(-1), torch.bmm(pulls[0][0].transpose(1, 2), states).flatten(0, 1))
+        states = torch.where(row.broken[..., None], 0, hidden)
+        of_tokens = _product(pulls[0][0].transpose(1, 2), states.to(weight.dtype))
+        of_weight.index_add_(0, ids.reshape(-1), of_tokens.flatten(0, 1))
         for pull, tokens in pulls[1:]:
             of_weight.index_add_(0, tokens.reshape(-1), (pull[..., None] * states[:, :, None]).flatten(0, 2))
     if of_bias is not None:
         for pull, tokens in pulls:
             of_bias.index_add_(0, tokens.reshape(-1), pull.reshape(-1))
+
+
+def _product(values: Tensor, factor: Tensor) -> Tensor:
+    """values @ factor in the type of the values, float32 or wider.
+
+    A half-precision factor is not widened: the values are rounded to its type, the matrix product sums in float32, and
+    its result is rounded to that type. The values are scaled to at most 1 before, since gradients may be below the
+    range of float16.
+    """
+    if factor.dtype == values.dtype:
+        return values @ factor
+    largest = values.abs().amax().clamp_(min=torch.finfo(values.dtype).tiny) if values.numel() else 1
+    return ((values / largest).to(factor.dtype) @ factor).to(values.dtype).mul_(largest)
+
+
+def _add_product(total: Tensor, values: Tensor, factor: Tensor) -> None:
+    """Add :func:`_product` in place, of matrices or of batches of them; ``total`` has the type of the values."""
+    if factor.dtype != values.dtype:
+        total.add_(_product(values, factor))
+    elif total.dim() == 3:
+        total.baddbmm_(values, factor)
+    else:
+        total.addmm_(values, factor)
 
 
 def _logit_chunks(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Iterator[tuple[slice, Tensor]]:

@@ -64,15 +64,14 @@ def arrange(
     ends: bool,
 ) -> Outputs:
     """The outputs of :data:`bleugrad.backends.operations.row_windows`, by operations that autograd knows."""
-    match_probs = counted_first(match_probs, order, limits)
-    opened = None if opening is None else counted_first(opening, order, limits)
+    match_probs, opened = _counted_rows(match_probs, opening, order, limits)
     if most > 0:
         match_probs, opened, limits = _with_end(match_probs, opened, limits, most if more is None else more, most)
     nothing = match_probs.new_empty(0)
     alive, survival, stop, lengths = (nothing,) * 4
     if ends:
-        alive, survival, stop = stopping(match_probs[..., -1], limits)
-        match_probs = match_probs[..., :-1]
+        match_probs, eos_probs = match_probs.split([match_probs.shape[2] - 1, 1], 2)
+        alive, survival, stop = stopping(eos_probs.squeeze(2), limits)
     if opened is None:
         if ends:
             lengths = torch.nn.functional.pad(survival.t(), (1, 0), value=1.0) * stop
@@ -80,6 +79,18 @@ def arrange(
     opened = opened.t().contiguous()
     boundary = _word_boundary(opened, limits, stop if ends else None)
     return match_probs.transpose(0, 1), alive, survival, stop, lengths, opened, boundary, limits
+
+
+def _counted_rows(
+    match_probs: Tensor, opening: Tensor | None, order: Tensor | None, limits: Tensor
+) -> tuple[Tensor, Tensor | None]:
+    """:func:`counted_first` of both; as one tensor where few operations matter more than a copy."""
+    if opening is None or order is None or match_probs.device.type in SYNCHRONOUS:
+        opened = None if opening is None else counted_first(opening, order, limits)
+        return counted_first(match_probs, order, limits), opened
+    joined = torch.cat([match_probs, opening[..., None]], 2)
+    match_probs, opening = counted_first(joined, order, limits).split([match_probs.shape[2], 1], 2)
+    return match_probs, opening.squeeze(2)
 
 
 def counted_first(probs: Tensor, order: Tensor | None, limits: Tensor) -> Tensor:
@@ -93,14 +104,14 @@ def counted_first(probs: Tensor, order: Tensor | None, limits: Tensor) -> Tensor
 
 
 def stopping(eos_probs: Tensor, limits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The fields of :class:`bleugrad.lengths.lengths.Stopping` from the probability of EOS (B, T) and limits (B,)."""
-    steps = eos_probs.shape[1]
-    position = torch.arange(steps + 1, device=limits.device)
-    stop = eos_probs.masked_fill(position[:steps] >= limits[:, None], 0)
-    alive = 1 - stop
-    at_limit = position == limits[:, None]
+    """The fields of :class:`bleugrad.lengths.lengths.Stopping` from the probability of EOS (B, T) and limits (B,).
+
+    The probability is 0 after the limit.
+    """
+    alive = 1 - eos_probs
+    at_limit = torch.arange(eos_probs.shape[1] + 1, device=limits.device) == limits[:, None]
     survival = alive.cumprod(1) if alive.device.type in SYNCHRONOUS else RunningProduct.apply(alive)  # type: ignore[no-untyped-call]
-    return alive.t(), survival.t(), torch.nn.functional.pad(stop, (0, 1)) + at_limit
+    return alive.t(), survival.t(), torch.nn.functional.pad(eos_probs, (0, 1)) + at_limit
 
 
 def _with_end(

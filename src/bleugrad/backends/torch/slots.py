@@ -31,7 +31,8 @@ class Slots:
     @classmethod
     def of(cls, clips: Tensor, steps: int) -> "Slots":
         """The slots of ``clips`` (B, N, L) for T positions, in which nothing matches more often than T times."""
-        clips, columns = clips.clamp(max=steps), clips.shape[2]
+        columns = clips.shape[2]
+        clips = clips if columns <= steps else clips.clamp(max=steps)
         ends = clips.cumsum(2)
         slot = torch.arange(columns, device=clips.device).expand(clips.shape).contiguous()
         pattern = torch.searchsorted(ends, slot, right=True).clamp_(max=columns - 1)
@@ -44,7 +45,8 @@ class SlotRun:
     """The recursion, run forward.
 
     ``probs`` (T, B, N, L, N): the probability that the last j units of a slot's n-gram end at e, where j = n, or the
-    n-gram equals itself shifted by j units; 0 elsewhere. ``own`` (N, 1, N) is True at j = n.
+    n-gram equals itself shifted by j units; 0 elsewhere. ``own`` (N, 1, N) is True at j = n. Slots that are not used
+    run along; their matches are multiplied by 0.
     """
 
     def __init__(self, inputs: Any) -> None:
@@ -59,7 +61,7 @@ class SlotRun:
         self.own = (order == order[:, None])[:, None]
         pattern = slots.pattern[..., None]
         shifted = overlaps.permute(1, 2, 3, 0).gather(2, pattern.expand(-1, -1, -1, orders - 1))
-        self.active = (torch.nn.functional.pad(shifted, (0, 1)) | self.own) & slots.used[..., None]
+        self.active = torch.nn.functional.pad(shifted, (0, 1)) | self.own
         self.last = (pattern + order[:, None, None]).clamp(max=columns - 1).view(batch, -1, 1)
         self.index = self.last.expand(steps, -1, -1, orders)
         self.probs = self.windows.probs.gather(2, self.index).view(steps, *self.active.shape) * self.active

@@ -13,6 +13,7 @@ from torch import Tensor
 from bleugrad.backends.devices import SYNCHRONOUS
 from bleugrad.backends.operation import Outputs
 from bleugrad.backends.operations import sum_distribution
+from bleugrad.backends.torch.scans import product_of_others
 
 Halves: TypeAlias = list[tuple[Tensor, Tensor, int, int]]
 """The two halves of each level, or their transforms, with the number and size of its masses."""
@@ -100,13 +101,7 @@ def _product(spectra: Tensor) -> Tensor:
 
 def _others(grad: Tensor, spectra: Tensor) -> Tensor:
     """The adjoint of :func:`_product`: times the product of all entries but one, for each."""
-    before, after = _running(spectra), _running(spectra.flip(3)).flip(3)
-    return grad.unsqueeze(3) * (before * after).conj_physical()
-
-
-def _running(values: Tensor) -> Tensor:
-    """The product of the entries before each along the second last axis."""
-    return torch.nn.functional.pad(values[:, :, :, :-1], (0, 0, 1, 0), value=1.0).cumprod(3)
+    return grad.unsqueeze(3) * product_of_others(spectra, 3).conj_physical()
 
 
 def convolve_pairs(mass: Tensor) -> tuple[Tensor, Halves]:

@@ -13,7 +13,7 @@ row before it and the gradient of the row after it. Polynomials are cut off at t
 has degree 2^l at most. So the coefficients of an n-gram fill its c slots (see ``slots.py``), and a product of two
 levels has T L terms whatever the clips are.
 
-About 4 N^2 times the memory of the window probabilities. A few operations for each of log2 T levels.
+About 6 N^2 times the memory of the window probabilities. A few operations for each of log2 T levels.
 """
 
 from dataclasses import dataclass
@@ -26,8 +26,9 @@ from torch import Tensor
 class Polynomials:
     """Products of matrices of polynomials (blocks, S + 1, rows, columns) whose coefficients are laid out in slots.
 
-    The first slot is not used and stays 0. ``lower`` and ``other`` (D, S + 1): the slots whose coefficients of degree
-    k - d and d are multiplied for slot (n-gram, k); ``upper``: the slot of degree k + d, the first where there is none.
+    The right factor has degree D - 1 at most. The first slot is not used and stays 0. ``lower`` and ``other``
+    ((S + 1) D,): the slots whose coefficients of degree k - d and d are multiplied for slot (n-gram, k); ``upper``: the
+    slot of degree k + d, the first where there is none.
     """
 
     lower: Tensor
@@ -36,37 +37,34 @@ class Polynomials:
     other_of_upper: Tensor
 
     @classmethod
-    def of(cls, earlier: Tensor, weight: Tensor, most: int) -> "Polynomials":
-        """From the slots (S,) of the same n-gram before each slot, and their number from it on; degrees up to most."""
-        earlier, weight = (torch.nn.functional.pad(one, (1, 0)) for one in (earlier, weight))
-        slot = torch.arange(len(earlier), device=earlier.device)
-        degree = torch.arange(most + 1, device=earlier.device)[:, None]
+    def of(cls, earlier: Tensor, weight: Tensor, rounds: int) -> "list[Polynomials]":
+        """From the slots (S,) of the same n-gram before each slot, and their number from it on; for degrees 2^level."""
+        earlier, weight = (torch.nn.functional.pad(one, (1, 0))[:, None] for one in (earlier, weight))
+        slot = torch.arange(len(earlier), device=earlier.device)[:, None]
+        degree = torch.arange(2 ** (rounds - 1) + 1, device=earlier.device)
         inside, follows, other = degree <= earlier, degree < weight, slot - earlier + degree
-        return cls((slot - degree) * inside, other * inside, (slot + degree) * follows, other * follows)
+        found = [(slot - degree) * inside, other * inside, (slot + degree) * follows, other * follows]
+        slots = torch.stack(found)
+        return [cls(*slots[:, :, : 2**level + 1].flatten(1)) for level in range(rounds)]
 
-    def product(self, left: Tensor, right: Tensor, most: int) -> Tensor:
-        """left * right, where the degree of the right is at most ``most``."""
-        return (_take(left, self.lower, most) @ _take(right, self.other, most)).sum(1)
+    def product(self, left: Tensor, right: Tensor) -> Tensor:
+        """left * right; ``left`` is transposed."""
+        return self._take(left, self.lower).mT @ self._take(right, self.other)
 
-    def pull(self, grad: Tensor, right: Tensor, most: int) -> Tensor:
-        """The gradient of the left factor."""
-        return (_take(grad, self.upper, most) @ _take(right, self.other_of_upper, most).mT).sum(1)
+    def pull(self, grad: Tensor, right: Tensor) -> Tensor:
+        """The gradient of a row that was multiplied by the right factor; all of them are transposed."""
+        return (self._take(grad, self.upper).mT @ self._take(right, self.other_of_upper)).mT
 
-    def share(self, grad: Tensor, left: Tensor, most: int) -> Tensor:
-        """The gradient of the right factor, whose degree is at most ``most``."""
-        shares = _take(left, self.lower, most).mT @ grad.unsqueeze(1)
-        of_right = torch.zeros_like(shares[:, 0])
-        return of_right.index_add_(1, _index(self.other, most), shares.flatten(1, 2))
+    def share(self, grad: Tensor, left: Tensor) -> Tensor:
+        """The gradient of one column of the right factor; ``left`` is a row, transposed."""
+        shares = self._take(left, self.lower) @ grad
+        return torch.zeros_like(left).index_add_(1, self.other, shares.view(len(left), -1, *left.shape[2:]))
 
-
-def _index(slots: Tensor, most: int) -> Tensor:
-    return slots[: most + 1].reshape(-1)
-
-
-def _take(values: Tensor, slots: Tensor, most: int) -> Tensor:
-    """(blocks, S + 1, ...) to (blocks, D, S + 1, ...)."""
-    taken: Tensor = values.index_select(1, _index(slots, most))
-    return taken.view(taken.shape[0], -1, slots.shape[1], *taken.shape[2:])
+    @staticmethod
+    def _take(values: Tensor, slots: Tensor) -> Tensor:
+        """(blocks, S + 1, rows, columns) to (blocks, S + 1, D rows, columns): the degrees below each other."""
+        taken: Tensor = values.index_select(1, slots)
+        return taken.view(*values.shape[:2], -1, values.shape[3])
 
 
 class TransferTree:
@@ -90,24 +88,30 @@ class TransferTree:
         self.constant = (earlier == 0).to(probs.dtype)
         self.change = (earlier == 1).add(self.constant, alpha=-1)
         self.rounds = max(steps - 1, 1).bit_length()
-        self.polynomials = Polynomials.of(earlier, weight, min(2**self.rounds // 2, steps))
-        step = self.change[:, None] * beta
-        lives = self.constant.expand(steps, -1)
+        self.polynomials = Polynomials.of(earlier, weight, self.rounds)
+        leaves = probs.new_zeros(2**self.rounds, len(earlier) + 1, width, width)
+        column, moved = leaves[:steps, 1:, :, 0], leaves[:steps, 1:, :, 1:]
+        torch.mul(self.change[:, None], beta, out=column)
+        lives = self.constant.view(weights)
         if self.lives is not None:
-            lives = (self.lives * self.constant.view(weights)).flatten(1)
-        column = step + pad(lives.unsqueeze(2), (0, width - 1))
-        moved = torch.eye(width, device=beta.device, dtype=beta.dtype)[:, :-1] * self.constant[:, None, None]
-        leaves = torch.cat([column.unsqueeze(3), moved.expand(steps, -1, -1, -1)], 3)
-        self.blocks = [pad(leaves, (0, 0, 0, 0, 1, 0, 0, 2**self.rounds - steps))]
+            lives = torch.mul(self.lives, lives, out=probs.new_empty(steps, *weights))
+        column[..., 0].add_(lives.flatten(-3))
+        identity = torch.eye(width, device=beta.device, dtype=beta.dtype)[:, :-1]
+        torch.mul(identity.expand(steps, 1, -1, -1), self.constant[:, None, None], out=moved)
+        self.blocks = [leaves]
+        self.transposed = [self.blocks[0].mT.contiguous()]  # what is contracted must be contiguous
         for level in range(self.rounds - 1):
-            below = self.blocks[-1]
-            self.blocks.append(self.polynomials.product(below[::2], below[1::2], 2**level))
-        self.row = pad(self.constant, (1, 0))[None, :, None, None].expand(1, -1, 1, width)
+            left, right = self.transposed[-1][::2], self.blocks[-1][1::2]
+            self.blocks.append(self.polynomials[level].product(left, right))
+            self.transposed.append(self.blocks[-1].mT.contiguous())
+        self.row = pad(self.constant, (1, 0))[None, :, None, None].expand(1, -1, width, 1)
+        after = self.blocks[-1][:1].sum(2).unsqueeze(3)  # all numbers of the first row are 1
         for level in range(self.rounds - 1, -1, -1):
-            after = self.polynomials.product(self.row, self.blocks[level][::2], 2**level)
+            if level < self.rounds - 1:
+                after = self.polynomials[level].product(self.row, self.blocks[level][::2]).mT
             self.row = torch.stack([self.row, after], 1).flatten(0, 1)
         self.row = self.row[:steps]
-        levels = self.polynomials.product(self.row, self.blocks[0][:steps, :, :, :1], 1)
+        levels = self.polynomials[0].product(self.row, self.blocks[0][:steps, :, :, :1])
         self.before = self.row[:, 1:, 0, 0].view(probs.shape[:-1])
         moves = self.before if self.lives is None else self.lives * self.before
         self.moves = moves - levels[:, 1:, 0, 0].view(probs.shape[:-1])
@@ -121,16 +125,18 @@ class TransferTree:
         pad, polynomials, (steps, *_, width) = torch.nn.functional.pad, self.polynomials, self.shape
         later = grad if self.lives is None else grad * self.lives
         given = (pad(later[1:], (0, 0, 0, 0, 0, 0, 0, 1)) - grad).flatten(1)
-        given = pad(given[..., None, None], (0, width - 1, 0, 0, 1, 0, 0, 2**self.rounds - steps))
-        blocks = [polynomials.pull(given, self.blocks[0], 1)]
+        given = pad(given[..., None, None], (0, 0, 0, width - 1, 1, 0, 0, 2**self.rounds - steps))
+        blocks = [polynomials[0].pull(given, self.transposed[0])]
         for level in range(self.rounds - 1):
             left, right = blocks[-1][::2], blocks[-1][1::2]
-            blocks.append(left + polynomials.pull(right, self.blocks[level][::2], 2**level))
+            blocks.append(left + polynomials[level].pull(right, self.transposed[level][::2]))
         after = torch.zeros_like(blocks[-1][:1])
         for level in range(self.rounds - 1, -1, -1):
-            middle = blocks[level][1::2] + polynomials.pull(after, self.blocks[level][1::2], 2**level)
+            middle = blocks[level][1::2]
+            if level < self.rounds - 1:
+                middle = middle + polynomials[level].pull(after, self.transposed[level][1::2])
             after = torch.stack([middle, after], 1).flatten(0, 1)
-        of_column = polynomials.share((given + after)[:steps, :, :, :1], self.row, 1)[:, 1:, :, 0]
+        of_column = polynomials[0].share((given + after)[:steps, :, :1], self.row)[:, 1:, :, 0]
         of_beta = (of_column * self.change[:, None]).view(self.shape)
         of_shifted = of_beta[..., 1:]
         of_tails = of_shifted if self.lives is None else of_shifted * self.earlier

@@ -72,49 +72,50 @@ class _Transforms:
     """
 
     def __init__(self, opening: Tensor, limits: Tensor, alive: Tensor | None, stop: Tensor | None) -> None:
-        self.opening, self.alive = opening, alive
-        steps, batch = opening.shape
-        wide = widest_float(opening.device)
-        position = torch.arange(steps, device=opening.device)
-        self.within = position < limits[:, None] if alive is None else None
-        lives = torch.ones_like(opening.t(), dtype=wide) if alive is None else alive.t().to(wide)
-        opens = torch.cat([lives[:, :1], opening.t()[:, 1:].to(wide)], 1)
-        if self.within is not None:
-            opens = opens * self.within
-        angle = torch.arange((steps + 1) // 2 + 1, device=opening.device, dtype=wide) * (-2 * math.pi / (steps + 1))
-        self.root = torch.polar(torch.ones_like(angle), angle)[: (steps + 1) // 2 + 1, None]
-        self.factors = (lives - opens)[:, None] + opens[:, None] * self.root  # (B, F, T)
-        pad = torch.nn.functional.pad
-        self.stop = pad(lives.new_zeros(batch, steps), (0, 1), value=1.0) if stop is None else stop.to(wide)
+        steps, wide, pad = opening.shape[0], widest_float(opening.device), torch.nn.functional.pad
+        self.dtype, self.within, self.stop = opening.dtype, None, None
+        opens, lives = opening[1:].t().to(wide), None
+        if alive is None or stop is None:
+            self.within = torch.arange(steps, device=opening.device) < limits[:, None]
+            opens = pad(opens, (1, 0), value=1.0) * self.within  # the first token always opens a word
+        else:
+            lives, self.stop = alive.t().to(wide), stop.to(wide)
+            opens = torch.cat([lives[:, :1], opens], 1)
+        angle = torch.arange((steps + 1) // 2 + 1, device=opening.device, dtype=wide) * (-2j * math.pi / (steps + 1))
+        self.change = angle.exp().sub_(1)[:, None]  # z - 1
+        self.factors = opens[:, None] * self.change + (1 if lives is None else lives[:, None])  # (B, F, T)
         self.products = pad(self.factors.cumprod(2), (1, 0), value=1.0)  # (B, F, T + 1)
 
     def forward(self) -> Tensor:
         """The probabilities (B, T + 1)."""
-        sums = (self.products * self.stop[:, None]).sum(2)
-        probs: Tensor = torch.fft.irfft(sums, self.stop.shape[1])
-        return probs.to(self.opening.dtype)
+        sums = self.products[..., -1] if self.stop is None else (self.products * self.stop[:, None]).sum(2)
+        probs: Tensor = torch.fft.irfft(sums, self.products.shape[2])
+        return probs.to(self.dtype)
+
+    def _later(self) -> Tensor:
+        """What the factors are multiplied by, but for those before them: (B, F, T)."""
+        if self.stop is not None:
+            return suffix_sums(self.factors, self.stop[:, None, 1:])
+        return torch.nn.functional.pad(self.factors[..., 1:], (0, 1), value=1.0).flip(2).cumprod(2).flip(2)
 
     def backward(self, grad: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """The gradients of ``opening``, ``alive`` and ``stop``."""
-        size = grad.shape[1]
-        given = torch.fft.rfft(grad.to(self.stop.dtype)).conj_physical()
-        weight = torch.full_like(given.real, 2 / size)  # the other half of the spectrum is conjugate
-        weight[:, 0] = 1 / size
+        size, wide = grad.shape[1], self.products.real.dtype
+        given = torch.fft.rfft(grad.to(wide)).conj_physical()
+        weight = torch.full_like(given[0], 2 / size)  # the other half of the spectrum is conjugate
+        weight[:1].fill_(1 / size)
         if size % 2 == 0:
-            weight[:, -1] = 1 / size
+            weight[-1:].fill_(1 / size)
         given = (given * weight)[..., None]
-        ends = self.stop[:, None, 1:].to(self.factors.dtype).expand_as(self.factors)
-        later = suffix_sums(self.factors, ends)
-        of_factors = given * self.products[..., :-1] * later
-        of_lives = of_factors.sum(1).real
-        of_opens = (of_factors * (self.root - 1)).sum(1).real
+        of_factors = given * self.products[..., :-1] * self._later()
+        of_opens = (of_factors * self.change).sum(1).real
         of_opening = torch.nn.functional.pad(of_opens[:, 1:], (1, 0))
         if self.within is not None:
-            return (of_opening * self.within).t().to(self.opening.dtype), None, None
-        of_lives[:, :1] += of_opens[:, :1]
-        of_alive = of_lives.t().to(self.opening.dtype)
-        of_stop = (given * self.products).sum(1).real.to(self.opening.dtype)
-        return of_opening.t().to(self.opening.dtype), of_alive, of_stop
+            return (of_opening * self.within).t().to(self.dtype), None, None
+        of_lives = of_factors.sum(1).real
+        of_lives[:, 0].add_(of_opens[:, 0])
+        of_stop = (given * self.products).sum(1).real
+        return of_opening.t().to(self.dtype), of_lives.t().to(self.dtype), of_stop.to(self.dtype)
 
 
 def _reached(opening: Tensor, alive: Tensor) -> list[Tensor]:

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from bleugrad.backends.devices import SYNCHRONOUS
 from bleugrad.backends.operation import Outputs
+from bleugrad.backends.torch.scans import RADIX, product_of_others
 from bleugrad.backends.torch.unit_windows import UnitWindows
 
 
@@ -28,15 +29,15 @@ def backward(kept: Any, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -
 
 
 class _BlockProducts:
-    """The products, (T, B, W): a word of s tokens is made of blocks of about sqrt(T) tokens, the last one shorter.
+    """The products, (T, B, W): a word of s tokens is made of blocks of sqrt(T) or 16 tokens, the last one shorter.
 
-    The number of operations depends on the shapes alone. O(T B (L + W) sqrt(T)) memory.
+    The number of operations does not depend on T. O(T B (L + W) max(sqrt(T), T / 16)) memory.
     """
 
     def __init__(self, match_probs: Tensor, starts: Tensor, spans: Tensor, continued: Tensor) -> None:
         steps, batch, columns = match_probs.shape
         device, most = spans.device, min(steps, columns)
-        size, row = 2 ** ((most.bit_length() + 1) // 2), batch * columns
+        size, row = min(RADIX, 2 ** ((most.bit_length() + 1) // 2)), batch * columns
         position = torch.arange(1, steps + 1, device=device)[:, None, None]
         self.forbidden = continued & (position != spans)
         self.blocks, number = UnitWindows(match_probs, None, size), most // size + 1
@@ -55,10 +56,7 @@ class _BlockProducts:
 
     def backward(self, grad: Tensor) -> Tensor:
         """The gradient of ``match_probs``."""
-        pad = torch.nn.functional.pad
-        before = pad(self.factors[..., :-1], (1, 0), value=1.0).cumprod(3)
-        after = pad(self.factors[..., 1:], (0, 1), value=1.0).flip(3).cumprod(3).flip(3)
-        shares = before * after * grad.masked_fill(self.forbidden, 0)[..., None]
+        shares = product_of_others(self.factors, 3) * grad.masked_fill(self.forbidden, 0)[..., None]
         of_blocks = grad.new_zeros(self.blocks.probs.numel() + 2).index_add_(0, self.cell, shares.view(-1))
         return self.blocks.backward(of_blocks[2:].view_as(self.blocks.probs))
 
