@@ -23,7 +23,7 @@ def frame_lengths(blank: Tensor, repeated: Tensor, limits: Tensor) -> Lengths:
 
     It is exact for certain frames, and where the vocabulary is one token and blank. O(B T^2) time and memory. Where a
     frame is certainly blank, c_t = 0 instead of 0 / 0. Devices that are not waited for compute the generating functions
-    instead, see :func:`_by_transforms`.
+    instead.
     """
     batch, steps = blank.shape
     after = torch.arange(steps, device=limits.device) >= limits[:, None]
