@@ -24,6 +24,8 @@ from bleugrad.training.evaluation import evaluate_run
 
 COLOURS = ("ink", "blue", "vermillion", "green", "purple", "orange", "azure")
 MARKERS = ("o", "D", "s", "^", "v", "P", "X")
+KNOWN = ("ce", "exact", "sharp-mix", "own-mix", "candidates-mix", "soft-beam-sharp", "mrt-own")
+"""Objectives that look the same in every figure; others take the looks that are left."""
 
 
 def measure(run: Path, labels: list[str], widths: list[int]) -> dict[str, list[list[float]]]:
@@ -60,16 +62,23 @@ def _cell(scores: tuple[float, ...]) -> str:
     return text if len(scores) == 1 else f"{text} ± {100 * stdev(scores):.2f}"
 
 
+def looks(labels: list[str]) -> dict[str, int]:
+    """The place of each label in the colours and markers."""
+    left = [place for place, known in enumerate(KNOWN) if known not in labels] or [0]
+    others = [label for label in labels if label not in KNOWN]
+    found = {label: KNOWN.index(label) for label in labels if label in KNOWN}
+    return found | {label: left[number % len(left)] for number, label in enumerate(others)}
+
+
 def draw(record: dict[str, Any]) -> Draw:
     """Mean BLEU against the width, one line per objective."""
 
     def draw_widths(figure: Figure, palette: Palette) -> None:
         axes = figure.subplots()
-        widths = record["widths"]
-        for place, (label, seeds) in enumerate(record["bleu"].items()):
+        widths, places = record["widths"], looks(list(record["bleu"]))
+        for label, seeds in record["bleu"].items():
             means = [100 * mean(scores) for scores in zip(*seeds, strict=True)]
-            colour = getattr(palette, COLOURS[place % len(COLOURS)])
-            marker = MARKERS[place % len(MARKERS)]
+            colour, marker = getattr(palette, COLOURS[places[label]]), MARKERS[places[label]]
             axes.plot(widths, means, color=colour, marker=marker, markersize=5, label=record["titles"][label])
         axes.set_xscale("log")
         axes.set_xticks(widths, [str(width) for width in widths])
