@@ -1,5 +1,6 @@
 """All numbers and tables that pages may use; the import of a study registers its own."""
 
+import beam_numbers  # noqa: F401
 import cost_numbers  # noqa: F401
 import decisions  # noqa: F401
 import estimator_numbers  # noqa: F401
