@@ -19,16 +19,17 @@ import torch
 from torch import Tensor
 
 BLOCK_ELEMENTS = 2**28
-"""Blocks are so long that the matrices of all blocks have at most so many numbers ..."""
+"""Size of the matrices of all blocks, in numbers, up to which blocks are made longer."""
 
 MOST_BLOCKS = 4
-"""... or that there are so many blocks, if the matrices then have at most ``MOST_ELEMENTS`` numbers."""
+"""Number of blocks that may exceed ``BLOCK_ELEMENTS``, to save operations, while staying below ``MOST_ELEMENTS``."""
 
 MOST_ELEMENTS = 2**31
+"""Largest size of the matrices of all blocks, in numbers."""
 
 
 def block_number(lanes: int, steps: int) -> int:
-    """The number of blocks of T positions for so many slots.
+    """The number of blocks that T positions are cut into; ``lanes`` is the number of slots of the batch.
 
     >>> block_number(32 * 4 * 128, 128), block_number(3 * 4 * 1024, 1024), block_number(64 * 4 * 1024, 1024)
     (1, 6, 128)
