@@ -1,7 +1,9 @@
 """Numbers of the documentation: objectives of beam search, from results/beam."""
 
+from functools import partial
+
 import translation
-from measured import number
+from measured import NUMBERS
 
 SEARCH = "beam 5"
 
@@ -10,22 +12,6 @@ def _score(run: str, label: str) -> str:
     return translation.score(translation.one_run(run)["scores"][SEARCH]["systems"][label])
 
 
-@number
-def candidates_bleu() -> str:
-    return _score("beam/builtin", "candidates-mix")
-
-
-@number
-def longer_reinforce() -> str:
-    """With twice the epochs, as the other numbers of this run."""
-    return _score("beam/builtin_longer", "reinforce-own")
-
-
-@number
-def longer_mrt() -> str:
-    return _score("beam/builtin_longer", "mrt-own")
-
-
-@number
-def longer_own() -> str:
-    return _score("beam/builtin_longer", "own-mix")
+NUMBERS["candidates-bleu"] = partial(_score, "beam/builtin", "candidates-mix")
+for _name, _label in (("reinforce", "reinforce-own"), ("mrt", "mrt-own"), ("own", "own-mix")):
+    NUMBERS[f"longer-{_name}"] = partial(_score, "beam/builtin_longer", _label)  # twice the epochs
