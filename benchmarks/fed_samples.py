@@ -31,10 +31,9 @@ import bleugrad
 from bleugrad.losses.rewards import leave_one_out
 from bleugrad.models.attention_lstm import AttentionLSTM
 from bleugrad.models.config import ModelConfig
-from bleugrad.models.feeding import feed
+from bleugrad.models.feeding import feed, token_log_probs
 from bleugrad.models.search.strategies import greedy
 from bleugrad.special_ids import BOS, EOS, PAD
-from bleugrad.training.objectives import token_log_probs
 
 NAMES = (
     "REINFORCE, leave-one-out",

@@ -13,7 +13,7 @@ from bleugrad.data.encoding import build_vocabularies, encode_split
 from bleugrad.data.preparation import prepare
 from bleugrad.errors import FailureError
 from bleugrad.models.kinds import build_model
-from bleugrad.models.protocol import Decoding
+from bleugrad.models.protocol import Decoding, TranslationModel
 from bleugrad.training.config import ObjectiveConfig, TrainConfig
 from bleugrad.training.objectives import build_objective
 from bleugrad.training.presets import preset
@@ -50,15 +50,17 @@ def load(directory: str, name: str = "multi30k") -> Setting:
     return Setting(config, plans[0], plans[1], build_model(config.model, len(source), len(target)), note)
 
 
-def step(setting: Setting, objective: ObjectiveConfig, optimizer: torch.optim.Optimizer) -> Callable[[Batch], float]:
+def step(
+    model: TranslationModel, objective: ObjectiveConfig, optimizer: torch.optim.Optimizer, clip: float = 5.0
+) -> Callable[[Batch], float]:
     """One training step as in the trainer: forward, backward, clipping, Adam."""
-    loss_of = build_objective(setting.model, objective)
-    parameters = list(setting.model.parameters())
+    loss_of = build_objective(model, objective)
+    parameters = list(model.parameters())
 
     def run(batch: Batch) -> float:
         loss = loss_of(batch)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(parameters, setting.config.optimizer.clip)
+        torch.nn.utils.clip_grad_norm_(parameters, clip)
         optimizer.step()
         optimizer.zero_grad()
         return loss.item()
@@ -69,7 +71,7 @@ def step(setting: Setting, objective: ObjectiveConfig, optimizer: torch.optim.Op
 def train_shortly(setting: Setting, steps: int, learning_rate: float = 2e-3) -> float:
     """Trains with cross-entropy until translations have realistic lengths; returns the mean of the last losses."""
     optimizer = torch.optim.Adam(setting.model.parameters(), learning_rate, fused=True)
-    run = step(setting, ObjectiveConfig(name="ce"), optimizer)
+    run = step(setting.model, ObjectiveConfig(name="ce"), optimizer, setting.config.optimizer.clip)
     setting.model.train()
     losses: list[float] = []
     began = time.perf_counter()

@@ -104,7 +104,7 @@ def measure(setting: Setting, batches: list[Batch], threads: int, rounds: int) -
         optimizer = torch.optim.Adam(setting.model.parameters(), 0.0, fused=True)
         candidates: dict[str, Call] = {"bare": bare(setting, batch)}
         for name, objective in OBJECTIVES.items():
-            run = step(setting, objective, optimizer)
+            run = step(setting.model, objective, optimizer, setting.config.optimizer.clip)
             candidates[name] = lambda run=run, batch=batch: run(batch)  # type: ignore[misc]
         for name, seconds in best_times(candidates, rounds, warmup=0, steady=True).items():
             totals[name] = totals.get(name, 0.0) + seconds

@@ -28,7 +28,8 @@ def test_objectives_rates_epochs_runs_and_searches_are_those_of_the_paper(name, 
             assert (phase.optimizer.decay, phase.optimizer.early_stopping) == ("none", 0)
         assert (tuned.optimizer.epochs, tuned.optimizer.learning_rate) == (5, rate)
         assert tuned.data == base.data
-    assert protocol.settings(found["try", "reinforce-own"]).objective.feeding == "sample"
+    reinforce = protocol.settings(found["try", "reinforce-own"]).objective
+    assert (reinforce.feeding, reinforce.samples, reinforce.baseline) == ("sample", 2, "leave-one-out")
     bound = protocol.settings(found["try", "bound-sentence"]).objective
     assert (bound.level, bound.smoothing, bound.feeding) == ("sentence", 1.0, "reference")
     assert config.model == configured(preset(name), None, {}).model

@@ -2,7 +2,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from bleugrad.models.feeding import feed
+from bleugrad.models.feeding import feed, sample
 from tests.models import naive
 
 FEEDINGS = ("reference", "greedy", "sample", "mixture", "gumbel")
@@ -55,6 +55,27 @@ def test_greedy_takes_the_likeliest_until_eos(build, source, reference):
         ended = ended | (expected == naive.EOS)
     assert ended.any()
     assert fed.tokens.shape[1] == 9 or ended.all()
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_samples_have_the_log_probabilities_of_their_rows(build, source, reference, dropout):
+    model = build(dropout=dropout).train()
+    model.output.bias.data[naive.EOS] += 1.5
+    memory, inputs = model.encode(*source), reference.repeat_interleave(2, 0)
+    torch.manual_seed(5)
+    fed = feed(model, memory, inputs, "sample", steps=9)
+    torch.manual_seed(5)
+    drawn = sample(model, memory, len(inputs), 9)
+    assert torch.equal(drawn.tokens, fed.tokens)
+    assert torch.equal(drawn.mask, fed.mask)
+    assert not drawn.mask.all()
+    rows = fed.logits.log_softmax(-1).gather(2, fed.tokens[:, :, None])[:, :, 0]
+    torch.testing.assert_close(drawn.log_probs, torch.where(fed.mask, rows.float(), 0))
+    weights = torch.randn(drawn.log_probs.shape)
+    found = torch.autograd.grad((drawn.log_probs * weights).sum(), model.parameters(), retain_graph=True)
+    expected = torch.autograd.grad((torch.where(fed.mask, rows, 0) * weights).sum(), model.parameters())
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("feeding", ["sample", "gumbel"])

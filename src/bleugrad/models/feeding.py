@@ -75,12 +75,65 @@ def feed(
     def choose(logits: Tensor) -> Tensor:
         return logits.argmax(-1) if feeding == "greedy" else draw(logits, temperature, generator)
 
-    return _own(model, memory, len(inputs), positions, further, choose)
+    chosen = _choose_own(model, memory, len(inputs), positions, further, choose)
+    return DecoderOutput(model.project(chosen.hidden), chosen.inputs, chosen.tokens, chosen.mask)
 
 
-def _own(
+@dataclass(frozen=True)
+class Samples:
+    """Sequences that a decoder sampled, each token fed back to it.
+
+    Attributes:
+        tokens: (B, T), PAD after the first EOS.
+        log_probs: (B, T), the log-probability of each token, differentiable; 0 after the first EOS.
+        mask: (B, T) bool, True up to and including the first EOS.
+    """
+
+    tokens: Tensor
+    log_probs: Tensor
+    mask: Tensor
+
+
+def sample(
+    model: Decoding,
+    memory: Memory,
+    rows: int,
+    steps: int,
+    *,
+    temperature: float = 1.0,
+    generator: torch.Generator | None = None,
+) -> Samples:
+    """:func:`feed` with "sample" for losses of the sampled sequences only: positions after EOS are not projected.
+
+    ``rows`` is B, a multiple of the number of encoded sources. Log-probabilities are those of temperature 1.
+    """
+    _check("sample", 0.0, steps, 0, temperature)
+    chosen = _choose_own(model, memory, rows, steps, 0, lambda logits: draw(logits, temperature, generator))
+    tokens, mask = chosen.tokens, chosen.mask
+    log_probs = token_log_probs(model.project(chosen.hidden[mask]), tokens[mask])
+    return Samples(tokens, log_probs.new_zeros(mask.shape).masked_scatter(mask, log_probs), mask)
+
+
+def token_log_probs(logits: Tensor, tokens: Tensor) -> Tensor:
+    """Log-probabilities of tokens (...) under logits (..., V), in float32; 0 for tokens of -100."""
+    with torch.autocast(logits.device.type, enabled=False):
+        rows = logits.flatten(0, -2).float()
+        return -F.cross_entropy(rows, tokens.flatten(), reduction="none").view(tokens.shape)
+
+
+@dataclass(frozen=True)
+class _OwnTokens:
+    """Tokens that a decoder chose, and its hidden states (B, T, H); for the others, see :class:`DecoderOutput`."""
+
+    hidden: Tensor
+    inputs: Tensor
+    tokens: Tensor
+    mask: Tensor
+
+
+def _choose_own(
     model: Decoding, memory: Memory, rows: int, steps: int, further: int, choose: Callable[[Tensor], Tensor]
-) -> DecoderOutput:
+) -> _OwnTokens:
     noise, state = model.draw_noise(rows, steps), state_of(memory, rows)
     token = torch.full((rows,), BOS, device=memory.device)
     ended = torch.zeros_like(token, dtype=torch.bool)
@@ -89,14 +142,15 @@ def _own(
     with torch.no_grad():
         for t in range(steps):
             hidden, state = model.step(memory, state, token, noise.at(t))
-            logits = model.project(hidden)
-            token = choose(logits)
-            ends = token == EOS
+            alive = left > 0
+            logits = model.project(hidden[alive])
+            own = choose(logits)
+            ends = (own == EOS).new_zeros(rows).masked_scatter(alive, own == EOS)
             if further:
                 going_on = logits.index_fill(-1, torch.tensor(EOS, device=token.device), -torch.inf)
-                token = torch.where(ends, choose(going_on), token)
-            reached.append(left > 0)
-            token = token.masked_fill(left <= 0, PAD)
+                own = torch.where(own == EOS, choose(going_on), own)
+            reached.append(alive)
+            token = torch.full_like(token, PAD).masked_scatter(alive, own)
             taken.append(token)
             left = torch.where(ends & ~ended, further, left - 1)
             ended = ended | ends
@@ -104,8 +158,7 @@ def _own(
                 break
     tokens = torch.stack(taken, 1)
     inputs = F.pad(tokens[:, :-1], (1, 0), value=BOS)
-    logits = model.project(model.decode(memory, inputs, noise))
-    return DecoderOutput(logits, inputs, tokens, torch.stack(reached, 1))
+    return _OwnTokens(model.decode(memory, inputs, noise), inputs, tokens, torch.stack(reached, 1))
 
 
 def _mixture(

@@ -15,7 +15,7 @@ from bleugrad.losses.minimum_risk import MinimumRiskLoss
 from bleugrad.losses.ranking import RankingLoss
 from bleugrad.losses.reinforce import ReinforceLoss
 from bleugrad.losses.unbiased import UnbiasedBLEULoss
-from bleugrad.models.feeding import DecoderOutput, feed
+from bleugrad.models.feeding import DecoderOutput, feed, sample, token_log_probs
 from bleugrad.models.one_pass import FrameModel, RowModel
 from bleugrad.models.protocol import AutoregressiveModel, Decoding, Memory, TranslationModel
 from bleugrad.models.search.soft_beam import soft_beam
@@ -209,10 +209,10 @@ class SampleObjective(FedObjective):
         """The loss."""
         memory = self.model.encode(batch.source, batch.source_lengths)
         sentences, samples = len(batch), self.config.samples
-        fed = self.feed(memory, batch.inputs().repeat_interleave(samples, 0), "sample")
-        of_tokens = token_log_probs(fed.logits, fed.tokens)
-        shape = (sentences, samples, fed.tokens.shape[1])
-        tokens, log_probs, mask = fed.tokens.view(shape), of_tokens.view(shape), fed.mask.view(shape)
+        steps, temperature = self.longest(batch.labels.shape[1]), self.config.temperature
+        drawn = sample(self.model, memory, sentences * samples, steps, temperature=temperature)
+        shape = (sentences, samples, drawn.tokens.shape[1])
+        tokens, log_probs, mask = (one.view(shape) for one in (drawn.tokens, drawn.log_probs, drawn.mask))
         references: Tensor | IdLists = batch.labels if batch.references is None else batch.references
         if isinstance(self.loss, MinimumRiskLoss):
             total = self.loss.from_samples(tokens, log_probs, references, mask=mask)
@@ -346,14 +346,6 @@ def candidate_options(config: ObjectiveConfig, word_start: Tensor | None) -> dic
     """Options of all losses of candidates."""
     shared: dict[str, Any] = {"max_order": config.max_order, "smoothing": config.smoothing, "eos_id": EOS}
     return shared | {"word_start": word_start, "reduction": "sum"}
-
-
-def token_log_probs(logits: Tensor, tokens: Tensor) -> Tensor:
-    """Log-probabilities (B, T) of tokens (B, T) under logits (B, T, V), in float32; 0 for ignored ones."""
-    with torch.autocast(logits.device.type, enabled=False):
-        rows = logits.flatten(0, 1).float()
-        of_tokens = -F.cross_entropy(rows, tokens.flatten(), ignore_index=IGNORED, reduction="none")
-    return of_tokens.view(tokens.shape)
 
 
 def sampled_loss(config: ObjectiveConfig, eos_id: int | None) -> ReinforceLoss | MinimumRiskLoss | UnbiasedBLEULoss:

@@ -36,11 +36,33 @@ def test_every_difference_is_named():
     tuned = differences(summary_of("multi30k", pairs=29000, seeds=[1, 2, 3]), config_of("multi30k"))
     names = [text.split(":")[0] for text in tuned]
     assert names == [
-        *["corpus", "training pairs", "first phase", "learning rate, first phase", "learning rate, CE and LB"],
+        *[
+            "corpus",
+            "training pairs",
+            "tokens",
+            "first phase",
+            "learning rate, first phase",
+            "learning rate, CE and LB",
+        ],
         *["learning rate, RF", "RF", "LB", "runs"],
     ]
+    assert "tokens: words that occur 2 times or more (paper: words of the published lists)" in tuned
     assert "learning rate, RF: best of 0.000003, 0.00001, 0.00003 (paper: 0.00001)" in tuned
     assert "LB: score of the pooled batch, smoothing 1 (paper: scores of sentences, smoothing 1)" in tuned
+
+
+def test_other_tokens_and_shorter_sentences_are_named():
+    config = config_of("iwslt14", protocol="paper")
+    config["data"] |= {"units": "bpe", "vocabulary_size": 4000, "max_length": 20}
+    assert differences(summary_of("iwslt14"), config) == [
+        "longest training sentence: 20 words (paper: 50 words)",
+        "tokens: subwords (bpe), 4,000 (paper: words of the published lists)",
+    ]
+    config["data"] |= {"vocabulary_size": 0, "max_length": 0}
+    assert differences(summary_of("iwslt14"), config) == [
+        "longest training sentence: no limit (paper: 50 words)",
+        "tokens: subwords (bpe), 8,000 (paper: words of the published lists)",
+    ]
 
 
 def test_table_2_is_that_of_wmt():
@@ -49,6 +71,7 @@ def test_table_2_is_that_of_wmt():
     assert published_corpus({"data": {"corpus": "files", "directory": "/somewhere/wmt_mini"}}) == "wmt14"
     assert published_corpus({"data": {"corpus": "files", "directory": "/somewhere/else"}}) == "iwslt14"
     rows = settings_table(summary_of("wmt14", pairs=4500000), config).rows
+    assert {row[-1] for row in rows} == {"same"}
     assert ["encoder", *2 * ["bidirectional LSTM, 2 layers, 512 units"], "same"] in rows
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
+from bleugrad.data.config import SUBWORDS
 from bleugrad.reports.page import Quiet
 from bleugrad.reports.paper.tables import Summary, Table, score
 
@@ -30,6 +31,9 @@ PUBLISHED: Mapping[str, Mapping[str, Mapping[str, str]]] = {
 NUMBERS = {"iwslt14": 1, "wmt14": 2}
 PAIRS = {"iwslt14": "153,000", "wmt14": "4,500,000"}
 DIRECTIONS = {"iwslt14": "IWSLT'14 de-en", "wmt14": "WMT'14 de-en"}
+PUBLISHED_WORDS = "words of the published lists"
+TOKENS = {"iwslt14": PUBLISHED_WORDS, "wmt14": "words, the 50,000 most frequent"}
+"""Tokens of the corpora that the paper refers to: Ranzato et al. (2016) and Luong et al. (2015)."""
 
 
 def published_corpus(config: Config) -> str:
@@ -60,12 +64,16 @@ def paper_table(summary: Summary, config: Config) -> Table:
 
 
 def settings_table(summary: Summary, config: Config) -> Table:
-    """Each setting that the paper states, its value here, and whether they agree."""
+    """Each setting that the paper or its source of data states, its value here, and whether they agree."""
     rows = [
         [name, stated, here, "same" if stated == here else "differs"]
         for name, stated, here in stated_settings(summary, config)
     ]
-    return Table(["setting", "paper", "here", ""], rows, "The settings that the paper states, and those of this run.")
+    return Table(
+        ["setting", "paper", "here", ""],
+        rows,
+        "The settings that the paper and its sources of data state, and those of this run.",
+    )
 
 
 def differences(summary: Summary, config: Config) -> list[str]:
@@ -86,6 +94,8 @@ def stated_settings(summary: Summary, config: Config) -> list[tuple[str, str, st
     return [
         ("corpus", DIRECTIONS[corpus], DIRECTIONS.get(summary["corpus"], str(summary["corpus"]))),
         ("training pairs", PAIRS[corpus], _few(f"{number:,}" for number in pairs) or "not recorded"),
+        ("longest training sentence", "50 words", _longest(config["data"])),
+        ("tokens", TOKENS[corpus], _tokens(config["data"])),
         (
             "encoder",
             _layers(layers, units, "bidirectional LSTM"),
@@ -105,6 +115,19 @@ def stated_settings(summary: Summary, config: Config) -> list[tuple[str, str, st
         ("runs", "8", str(len(summary["seeds"]))),
         ("searches", "greedy, beam 5", ", ".join(summary["searches"])),
     ]
+
+
+def _longest(data: Config) -> str:
+    return f"{data['max_length']} words" if data["max_length"] else "no limit"
+
+
+def _tokens(data: Config) -> str:
+    size = data["vocabulary_size"]
+    if data["units"] != "words":
+        return f"subwords ({data['units']}), {size or SUBWORDS:,}"
+    if data["vocabulary_source"] == data["vocabulary_target"] == "corpus":
+        return PUBLISHED_WORDS
+    return f"words, the {size:,} most frequent" if size else f"words that occur {data['min_count']} times or more"
 
 
 def _layers(number: int, units: int, kind: str) -> str:
