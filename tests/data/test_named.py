@@ -6,8 +6,10 @@ import gzip
 import hashlib
 import io
 import re
+import statistics
 import tarfile
 import threading
+from collections import Counter
 from urllib.parse import urlsplit
 
 import pytest
@@ -15,12 +17,14 @@ import pytest
 from bleugrad.configuration.loading import build
 from bleugrad.data import download
 from bleugrad.data.config import DataConfig
+from bleugrad.data.encoding import build_vocabularies
 from bleugrad.data.named import fetching, iwslt14, tatoeba
 from bleugrad.data.named.catalogue import CATALOGUE
 from bleugrad.data.named.fetching import fetch
 from bleugrad.data.preparation import prepare
 from bleugrad.data.text import read_lines
 from bleugrad.errors import FailureError, UsageError
+from bleugrad.training.presets import preset
 from tests.data.server import Site, serve
 
 
@@ -31,7 +35,9 @@ def site(monkeypatch):
     with serve(Site()) as running:
         for name, corpus in CATALOGUE.items():
             urls = tuple(running.address + urlsplit(url).path for url in corpus.urls)
-            monkeypatch.setitem(CATALOGUE, name, dataclasses.replace(corpus, urls=urls, counts={}, checksums={}))
+            monkeypatch.setitem(
+                CATALOGUE, name, dataclasses.replace(corpus, urls=urls, counts={}, checksums={}, texts={})
+            )
         yield running
 
 
@@ -272,8 +278,6 @@ def test_wmt14_has_its_lists_of_words(site, tmp_path):
     settings = config(tmp_path, "wmt14", vocabulary_source="corpus")
     corpus = prepare(settings)
     assert (len(corpus.train), len(corpus.valid), len(corpus.test), corpus.others) == (4, 2, 1, {})
-    from bleugrad.data.encoding import build_vocabularies
-
     assert build_vocabularies(corpus, settings)[0].tokens[4:] == ["A"]
 
 
@@ -298,8 +302,8 @@ def test_iwslt14_as_the_paper_s_predecessors_prepared_it(site, tmp_path):
     english_line = "It's number {}, isn't it?"
     german = ["<url>http://x</url>", "<talkid>1</talkid>", "<keywords>a, b</keywords>", "<title>Ein Titel</title>"]
     english = ["<url>http://x</url>", "<talkid>1</talkid>", "<keywords>a, b</keywords>", "<title>A title</title>"]
-    german += [f"Es ist die Nummer {n}, oder?" for n in range(44)] + ["Kurz.", "wort " * 51]
-    english += [english_line.format(n) for n in range(44)] + ["Much too long for that.", "word " * 51]
+    german += [f"Es ist die Nummer {n}, oder?" for n in range(43)] + ["Ein Titel", "Kurz.", "wort " * 51]
+    english += [english_line.format(n) for n in range(43)] + ["A title", "Much too long for that.", "word " * 51]
     archive = iwslt_archive(
         {
             "de": (german, {name: f"Der Satz {place} steht hier." for place, name in enumerate(sets)}),
@@ -314,6 +318,38 @@ def test_iwslt14_as_the_paper_s_predecessors_prepared_it(site, tmp_path):
     assert corpus.valid.targets == ["it &apos;s number 21 , isn &apos;t it ?"]
     assert corpus.test.sources == [f"der satz {place} steht hier ." for place in range(5)]
     assert corpus.test.targets == [f"it &apos;s number {place} ." for place in range(5)]
+    german_words, english_words = build_vocabularies(corpus, config(tmp_path, **preset("iwslt14")["data"]))
+    assert set(english_words.tokens[4:]) == {"it", "&apos;s", "number", ",", "isn", "&apos;t", "?"}
+    assert set(german_words.tokens[4:]) == {"es", "ist", "die", "nummer", ",", "oder", "?"}
+
+
+@pytest.mark.parametrize("changed", [None, "test.en"])
+def test_text_that_is_not_the_paper_s_is_reported(site, tmp_path, monkeypatch, capsys, changed):
+    publish_multi30k(site)
+    texts = {f"test.{one}": hashlib.sha256(f"ein satz {one}\n".encode()).hexdigest() for one in ("de", "en")}
+    if changed:
+        texts[changed] = "0" * 64
+    monkeypatch.setitem(CATALOGUE, "multi30k", dataclasses.replace(CATALOGUE["multi30k"], texts=texts))
+    fetch(config(tmp_path, "multi30k"))
+    said = capsys.readouterr().err
+    assert ("multi30k: test.en differ from the text that the paper used" in said) == (changed is not None)
+
+
+def test_texts_of_iwslt14_are_those_of_the_paper(data_dir):
+    for name, digest in CATALOGUE["iwslt14"].texts.items():
+        text = gzip.decompress((data_dir / "iwslt14" / f"{name}.gz").read_bytes())
+        assert hashlib.sha256(text).hexdigest() == digest
+
+
+@pytest.mark.parametrize("language", ["de", "en"])
+def test_the_published_word_lists_hold_the_words_that_occur_three_times(data_dir, language):
+    """A part of the training text is at hand: words that occur three times in it are listed, those of two often not."""
+    folder = data_dir / "iwslt14"
+    listed = set(gzip.decompress((folder / f"vocab.{language}.gz").read_bytes()).decode().split("\n"))
+    words = gzip.decompress((folder / f"train.{language}.gz").read_bytes()).decode().split()
+    counts = Counter(words)
+    assert statistics.mean(word in listed for word, count in counts.items() if count >= 3) > 0.999
+    assert statistics.mean(word in listed for word, count in counts.items() if count == 2) < 0.9
 
 
 def test_an_archive_of_something_else_is_said_to_be_one(site, tmp_path):

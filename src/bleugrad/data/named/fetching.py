@@ -1,6 +1,7 @@
 """Fetch a named corpus: download, verify, prepare in a temporary folder, and rename that folder."""
 
 import errno
+import hashlib
 import os
 import shutil
 import sys
@@ -98,6 +99,7 @@ def _prepare(corpus: NamedCorpus, inputs: Path, folder: Path) -> None:
         print(f"preparing {corpus.name} in {folder}", file=sys.stderr, flush=True)
         corpus.recipe(inputs, work)
         _check_counts(corpus, work)
+        _compare_texts(corpus, work)
         write_sums(work, [path.name for path in work.iterdir()])
         if folder.exists():
             folder.rmdir()  # it is empty
@@ -123,6 +125,23 @@ def _check_counts(corpus: NamedCorpus, folder: Path) -> None:
                 f"{split} of {corpus.name} has {counts} lines; expected {expected or 'some'}: the published files "
                 "have changed"
             )
+
+
+def _compare_texts(corpus: NamedCorpus, folder: Path) -> None:
+    """Say which prepared files are not the text that the paper used."""
+    other = []
+    for name, expected in corpus.texts.items():
+        path = find_text(folder, name)
+        text = "".join(f"{line}\n" for line in read_lines(path)) if path is not None else ""
+        if hashlib.sha256(text.encode("utf-8")).hexdigest() != expected:
+            other.append(name)
+    if other:
+        print(
+            f"{corpus.name}: {', '.join(other)} differ from the text that the paper used (other SHA-256 checksum), so "
+            "scores can differ slightly from published ones",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def _check_free(folder: Path) -> None:

@@ -2,7 +2,8 @@
 
 Titles, descriptions and transcripts of the training talks are tokenised. Pairs with more than 50 tokens or a length
 ratio above 1.5 are dropped. Every 23rd pair goes to validation. The test set combines five evaluation sets. Moses
-escapes (``&apos;``) stay in the text, as in the paper's files.
+escapes (``&apos;``) stay in the text, as in the paper's files. The word lists hold the words that occur at least three
+times in the training text.
 """
 
 import re
@@ -15,10 +16,12 @@ from bleugrad.data.limits import MOST_BYTES
 from bleugrad.data.named.files import write_lines
 from bleugrad.data.named.moses import tokenise
 from bleugrad.data.text import read_at_most
+from bleugrad.data.vocabulary import WordVocabulary
 from bleugrad.errors import FailureError
 
 MAX_LENGTH, MAX_RATIO = 50, 1.5
 VALID_EVERY = 23
+MIN_COUNT = 3
 TEST_SETS = ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")
 CURLY_APOSTROPHE = "\u2019"
 LEFT_OUT = ("<url>", "<talkid>", "<keywords>")
@@ -27,7 +30,7 @@ SEGMENT = re.compile(r'<seg id="\d+">\s*(.*?)\s*</seg>')
 
 
 def prepare_iwslt14(downloads: Path, folder: Path) -> None:
-    """Write the three splits from the published archive."""
+    """Write the three splits and the word lists from the published archive."""
     archive = downloads / "de-en.tgz"
     sides = {language: tokenise(_transcripts(archive, language), language, escape=True) for language in ("de", "en")}
     if len(sides["de"]) != len(sides["en"]):
@@ -39,6 +42,7 @@ def prepare_iwslt14(downloads: Path, folder: Path) -> None:
         valid = chosen[VALID_EVERY - 1 :: VALID_EVERY]
         del chosen[VALID_EVERY - 1 :: VALID_EVERY]
         write_lines(folder / f"train.{language}.gz", chosen)
+        write_lines(folder / f"vocab.{language}.gz", WordVocabulary.build(chosen, MIN_COUNT).tokens)
         write_lines(folder / f"valid.{language}.gz", valid)
         tests = [_member(archive, f"IWSLT14.{name}.de-en.{language}.xml") for name in TEST_SETS]
         lines = [line.replace(CURLY_APOSTROPHE, "'") for text in tests for line in SEGMENT.findall(text)]
