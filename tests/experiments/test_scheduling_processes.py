@@ -1,5 +1,7 @@
-"""Workers are spread over the GPUs there are."""
+"""Workers are spread over the GPUs there are, and end when they are interrupted."""
 
+import queue
+import signal
 from types import SimpleNamespace
 
 import pytest
@@ -51,3 +53,19 @@ def test_a_worker_sees_its_gpu_only(monkeypatch, gpu):
         Worker(2, None, gpu)
     assert given.get(processes.VISIBLE) == gpu
     assert given["OMP_NUM_THREADS"] == "2"
+
+
+def test_a_worker_of_a_background_job_can_be_interrupted(tmp_path):
+    replies = queue.Queue()
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as the shell of a background job does
+    try:
+        worker = Worker(1, replies)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    try:
+        worker.send({"kind": "test", "directory": "none", "log": str(tmp_path / "log"), "device": "cpu", "beams": [1]})
+        assert "none" in replies.get(timeout=120)[1]["error"]
+        worker.interrupt()
+        assert replies.get(timeout=15) == (worker, None)
+    finally:
+        worker.close()

@@ -8,6 +8,7 @@ import json
 import os
 import queue
 import shlex
+import signal
 import sys
 import threading
 import time
@@ -24,6 +25,8 @@ from bleugrad.training.config import TrainConfig
 
 def main() -> None:
     """Serve until standard input ends."""
+    # the shell of a background job makes it ignore SIGINT, with which the scheduler interrupts a stage
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     requests: queue.Queue[dict[str, Any]] = queue.Queue()
     threading.Thread(target=_listen, args=(requests,), daemon=True).start()
