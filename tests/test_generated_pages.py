@@ -122,7 +122,7 @@ def test_the_short_table_has_five_columns():
 def test_a_section_says_what_its_run_was_made_with():
     translation = importlib.import_module("translation")
     config = {
-        "data": {"corpus": "tatoeba", "train_limit": 40000, "units": "bpe", "vocabulary_size": 0},
+        "data": {"corpus": "tatoeba", "train_limit": 40000, "units": "bpe", "vocabulary_size": 0, "max_length": 50},
         "model": {"hidden": 128},
         "base": {"precision": "bf16", "epochs": 12, "learning_rate": 0.002},
         "tuning": {
@@ -140,6 +140,9 @@ def test_a_section_says_what_its_run_was_made_with():
         "0.0001, 0.0003 for REINFORCE, multiplied by 0.3 after each epoch. "
     )
     assert said in translation.section("made-up", SUMMARY, config=config)
+    config["data"]["max_length"] = 20
+    short = said.replace("40,000 pairs,", "40,000 pairs of at most 20 words,")
+    assert short in translation.section("made-up", SUMMARY, config=config)
 
 
 def test_a_run_is_shown_with_the_processor_time_of_the_chosen_tries():

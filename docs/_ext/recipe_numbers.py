@@ -10,6 +10,8 @@ from measured import RESULTS, markdown, number, read, table
 from translation import Summary
 
 FOLDER = "recipes"
+LONG_SENTENCES = "iwslt14"
+"""The corpus of the recipes for sentence ends and confidence, which have a table of their own."""
 SHORT = {"cross_entropy_weight": "CE weight", "data.batch_size": "batch size"}
 
 
@@ -70,15 +72,15 @@ def section(name: str, summary: Summary) -> str:
 
 @table
 def recipes() -> str:
-    """Every corpus of the study."""
+    """Every other corpus of the study."""
     found = translation.kept(RESULTS / FOLDER)
-    return "\n".join(section(name, summary) for name, summary in found.items())
+    return "\n".join(section(name, summary) for name, summary in found.items() if name != LONG_SENTENCES)
 
 
 @table
 def ends() -> str:
-    """The objectives of the iwslt14 run."""
-    return section("iwslt14", translation.kept(RESULTS)["iwslt14"])
+    """The recipes for sentence ends and confidence."""
+    return section(LONG_SENTENCES, translation.kept(RESULTS / FOLDER)[LONG_SENTENCES])
 
 
 @table

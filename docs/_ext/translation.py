@@ -32,6 +32,8 @@ CORPORA = {
 """Corpora in the order of the pages, natural text first."""
 NAMES = {"base": "before tuning", "ce": "cross-entropy", "reinforce": "REINFORCE", "bound": "paper's bound"}
 """Objectives whose name on the pages is not their label."""
+USUAL_LENGTH = 50
+"""Longest training sentence, in words, if the settings do not say otherwise."""
 SHOWN = ("exact", "sharp-mix")
 """The objectives of the short table: the plain loss, and the best recipe that needs one decoder pass."""
 
@@ -167,6 +169,7 @@ def sizes(config: Summary) -> str:
     """Data, model and schedule of a run."""
     data, model, base, tuning = (config[part] for part in ("data", "model", "base", "tuning"))
     pairs = data["builtin_train"] if data["corpus"] == "builtin" else data["train_limit"]
+    short = f" of at most {data['max_length']} words" if 0 < data["max_length"] < USUAL_LENGTH else ""
     words = "words" if data["units"] == "words" else f"{data['vocabulary_size'] or 8000:,} subwords"
     rates = {
         which: ", ".join(f"{tuning[name] * factor:g}" for factor in tuning["factors"])
@@ -180,7 +183,7 @@ def sizes(config: Summary) -> str:
     first = f"at most {base['epochs']} epochs of cross-entropy at learning rate {base['learning_rate']:g}"
     second = f"{tuning['epochs']} epoch{'s' * (tuning['epochs'] > 1)} per objective"
     return (
-        f"Training data: {f'{pairs:,} pairs' if pairs else 'all pairs'}, {words}. "
+        f"Training data: {f'{pairs:,} pairs' if pairs else 'all pairs'}{short}, {words}. "
         f"Model: {kind}{model['hidden']} hidden units{', bfloat16' if base['precision'] == 'bf16' else ''}. "
         f"First phase: {first}. "
         f"Second phase: {second} at {' and '.join(f'{values}{which}' for which, values in rates.items())}"
