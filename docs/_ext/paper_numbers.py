@@ -9,7 +9,6 @@ from bleugrad.reports.paper.publication import COLUMNS, DIRECTIONS, PUBLISHED, s
 
 RUNS = {
     "iwslt14": "`iwslt14`, 28,154 pairs",
-    "paper/tatoeba_tiny": "`tatoeba_tiny`",
     "paper/builtin": "`builtin`, higher learning rates",
     "paper/builtin_letter": "`builtin`, to the letter",
     "paper/wmt_mini": "`wmt_mini`, 320 pairs",

@@ -21,6 +21,8 @@ def test_objectives_rates_epochs_runs_and_searches_are_those_of_the_paper(name, 
     base = protocol.settings(found["base", "base"])
     assert (base.objective.name, base.optimizer.epochs, base.optimizer.learning_rate) == ("ce", 20, 1e-4)
     rates = {"ce": 1e-4, "reinforce-own": 1e-5, "bound-sentence": 1e-4, "exact": 1e-4}
+    if name == "wmt14":  # table 2 has no REINFORCE
+        del rates["reinforce-own"]
     assert list(protocol.branches) == list(rates)
     for label, rate in rates.items():
         tuned = protocol.settings(found["try", label])
@@ -28,8 +30,9 @@ def test_objectives_rates_epochs_runs_and_searches_are_those_of_the_paper(name, 
             assert (phase.optimizer.decay, phase.optimizer.early_stopping) == ("none", 0)
         assert (tuned.optimizer.epochs, tuned.optimizer.learning_rate) == (5, rate)
         assert tuned.data == base.data
-    reinforce = protocol.settings(found["try", "reinforce-own"]).objective
-    assert (reinforce.feeding, reinforce.samples, reinforce.baseline) == ("sample", 2, "leave-one-out")
+    if name != "wmt14":
+        reinforce = protocol.settings(found["try", "reinforce-own"]).objective
+        assert (reinforce.feeding, reinforce.samples, reinforce.baseline) == ("sample", 2, "leave-one-out")
     bound = protocol.settings(found["try", "bound-sentence"]).objective
     assert (bound.level, bound.smoothing, bound.feeding) == ("sentence", 1.0, "reference")
     assert config.model == configured(preset(name), None, {}).model

@@ -72,6 +72,12 @@ def test_table_2_is_that_of_wmt():
     assert published_corpus({"data": {"corpus": "files", "directory": "/somewhere/else"}}) == "iwslt14"
     rows = settings_table(summary_of("wmt14", pairs=4500000), config).rows
     assert {row[-1] for row in rows} == {"same"}
+    assert ["RF", "not run", "not run", "same"] in rows
+    with_reinforce = config | {"branches": config_of("iwslt14", protocol="paper")["branches"]}
+    assert differences(summary_of("wmt14", pairs=4500000), with_reinforce) == [
+        "learning rate, RF: 0.00001 (paper: not run)",
+        "RF: sequences that the decoder samples (paper: not run)",
+    ]
     assert ["encoder", *2 * ["bidirectional LSTM, 2 layers, 512 units"], "same"] in rows
 
 

@@ -116,8 +116,9 @@ def configured(
 ) -> ReproduceConfig:
     """Settings of a preset, then those of the protocol, of a file, and of the command line.
 
-    Branches of the file replace those of the protocol, and these those of the preset. ``names`` selects from them and
-    from the built-in branches.
+    Branches of the file replace those of the protocol, and these those of the preset. A preset without REINFORCE, as
+    table 2 of the paper, has none with the paper's protocol either. ``names`` selects from them and from the built-in
+    branches.
     """
     in_file = read_toml(file) if file is not None else {}
     if "objectives" in in_file:
@@ -127,6 +128,9 @@ def configured(
     protocol = PROTOCOLS.get(options.get("protocol", in_file.get("protocol", "tuned")), {})
     if "branches" in in_file:
         protocol = _without_branches(protocol)
+    elif "branches" in protocol and "branches" in before and not any(map(_is_reinforce, before["branches"])):
+        kept = {label: table for label, table in protocol["branches"].items() if not _is_reinforce(label)}
+        protocol = {**protocol, "branches": kept}
     if "branches" in in_file or "branches" in protocol:
         before = _without_branches(before)
     config = layered(ReproduceConfig, merged(before, protocol), file, options)
@@ -135,6 +139,10 @@ def configured(
 
 def _without_branches(values: Settings) -> Settings:
     return {name: value for name, value in values.items() if name != "branches"}
+
+
+def _is_reinforce(label: str) -> bool:
+    return label.startswith("reinforce")
 
 
 def _folder(name: str) -> Path:
