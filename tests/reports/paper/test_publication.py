@@ -61,7 +61,7 @@ def test_other_tokens_and_shorter_sentences_are_named():
     config["data"] |= {"vocabulary_size": 0, "max_length": 0}
     assert differences(summary_of("iwslt14"), config) == [
         "longest training sentence: no limit (paper: 50 words)",
-        "tokens: subwords (bpe), 8,000 (paper: words of the published lists)",
+        "tokens: subwords (bpe) (paper: words of the published lists)",
     ]
 
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
-from bleugrad.data.config import SUBWORDS
 from bleugrad.reports.page import Quiet
 from bleugrad.reports.paper.tables import Summary, Table, score
 
@@ -124,7 +123,7 @@ def _longest(data: Config) -> str:
 def _tokens(data: Config) -> str:
     size = data["vocabulary_size"]
     if data["units"] != "words":
-        return f"subwords ({data['units']}), {size or SUBWORDS:,}"
+        return f"subwords ({data['units']})" + (f", {size:,}" if size else "")
     if data["vocabulary_source"] == data["vocabulary_target"] == "corpus":
         return PUBLISHED_WORDS
     return f"words, the {size:,} most frequent" if size else f"words that occur {data['min_count']} times or more"
