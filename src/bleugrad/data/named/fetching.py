@@ -137,8 +137,8 @@ def _compare_texts(corpus: NamedCorpus, folder: Path) -> None:
             other.append(name)
     if other:
         print(
-            f"{corpus.name}: {', '.join(other)} differ from the text that the paper used (other SHA-256 checksum), so "
-            "scores can differ slightly from published ones",
+            f"{corpus.name}: not the text that the paper used (other SHA-256 checksum): {', '.join(other)}; scores can "
+            "differ slightly from published ones",
             file=sys.stderr,
             flush=True,
         )
