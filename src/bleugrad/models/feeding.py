@@ -103,9 +103,10 @@ def sample(
     temperature: float = 1.0,
     generator: torch.Generator | None = None,
 ) -> Samples:
-    """:func:`feed` with "sample" for losses of the sampled sequences only: positions after EOS are not projected.
+    """Sampled sequences and their log-probabilities. Draws the tokens that :func:`feed` draws with "sample".
 
-    ``rows`` is B, a multiple of the number of encoded sources. Log-probabilities are those of temperature 1.
+    Positions after EOS are not projected to the vocabulary, which saves time. ``rows`` is B, a multiple of the number
+    of encoded sources. Log-probabilities are those of temperature 1.
     """
     _check("sample", 0.0, steps, 0, temperature)
     chosen = _choose_own(model, memory, rows, steps, 0, lambda logits: draw(logits, temperature, generator))
@@ -123,7 +124,7 @@ def token_log_probs(logits: Tensor, tokens: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class _OwnTokens:
-    """Tokens that a decoder chose, and its hidden states (B, T, H); for the others, see :class:`DecoderOutput`."""
+    """Tokens that a decoder chose, with its hidden states (B, T, H) instead of the logits of :class:`DecoderOutput`."""
 
     hidden: Tensor
     inputs: Tensor
@@ -145,7 +146,7 @@ def _choose_own(
             alive = left > 0
             logits = model.project(hidden[alive])
             own = choose(logits)
-            ends = (own == EOS).new_zeros(rows).masked_scatter(alive, own == EOS)
+            ends = torch.zeros_like(ended).masked_scatter(alive, own == EOS)
             if further:
                 going_on = logits.index_fill(-1, torch.tensor(EOS, device=token.device), -torch.inf)
                 own = torch.where(own == EOS, choose(going_on), own)
