@@ -35,9 +35,8 @@ def site(monkeypatch):
     with serve(Site()) as running:
         for name, corpus in CATALOGUE.items():
             urls = tuple(running.address + urlsplit(url).path for url in corpus.urls)
-            monkeypatch.setitem(
-                CATALOGUE, name, dataclasses.replace(corpus, urls=urls, counts={}, checksums={}, texts={})
-            )
+            local = dataclasses.replace(corpus, urls=urls, counts={}, checksums={}, md5s={}, texts={})
+            monkeypatch.setitem(CATALOGUE, name, local)
         yield running
 
 
@@ -146,6 +145,41 @@ def test_a_file_that_has_not_the_pinned_checksum_is_refused_the_first_time(
     with pytest.raises(FailureError, match=rf"{re.escape(name)} (came|has).*; expected {'0' * 64}"):
         fetch(config(tmp_path, "multi30k"))
     assert "is known" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_a_pinned_md5_checksum_is_required_and_then_the_sha256_of_that_file(
+    site, tmp_path, monkeypatch, capsys, by_hand
+):
+    publish_multi30k(site)
+    name, content = "train.lc.norm.tok.de", b"ein satz de\n" * 3
+    downloads = tmp_path / "data" / "downloads" / "multi30k"
+    if by_hand:
+        downloads.mkdir(parents=True)
+        (downloads / name).write_bytes(content)
+    pinned = dataclasses.replace(CATALOGUE["multi30k"], md5s={name: "0" * 32})
+    monkeypatch.setitem(CATALOGUE, "multi30k", pinned)
+    found = hashlib.md5(content).hexdigest()
+    with pytest.raises(FailureError, match=rf"{re.escape(name)} has the MD5 checksum {found}; expected {'0' * 32}"):
+        fetch(config(tmp_path, "multi30k"))
+    assert not (downloads / "SHA256SUMS").exists()
+    monkeypatch.setitem(CATALOGUE, "multi30k", dataclasses.replace(pinned, md5s={name: found}))
+    folder = fetch(config(tmp_path, "multi30k"))
+    assert f"no checksum of {name}" not in capsys.readouterr().err
+    assert hashlib.sha256(content).hexdigest() in (downloads / "SHA256SUMS").read_text()
+    for path in folder.iterdir():
+        path.unlink()
+    (downloads / name).write_bytes(b"anders\n")
+    with pytest.raises(FailureError, match=r"has the SHA-256 checksum .* the checksum of the first download"):
+        fetch(config(tmp_path, "multi30k"))
+
+
+def test_pinned_md5_checksums_belong_to_published_files():
+    corpora = [corpus for corpus in CATALOGUE.values() if corpus.md5s]
+    assert [corpus.name for corpus in corpora] == ["wmt14"]
+    for corpus in corpora:
+        assert set(corpus.md5s) <= {url.rpartition("/")[2] for url in corpus.urls}
+        assert all(re.fullmatch("[0-9a-f]{32}", digest) for digest in corpus.md5s.values())
 
 
 def test_pinned_checksums_are_those_of_the_text_the_results_were_measured_on(data_dir):

@@ -1,4 +1,4 @@
-"""SHA-256 checksums of files, and checksum lists in the format of ``sha256sum``."""
+"""Checksums of files, and lists of SHA-256 checksums in the format of ``sha256sum``."""
 
 import hashlib
 from collections.abc import Iterable
@@ -12,8 +12,16 @@ CHUNK = 1 << 20
 
 
 def sha256(path: Path) -> str:
-    """The checksum of a file, in hexadecimal."""
-    digest = hashlib.sha256()
+    """The SHA-256 checksum of a file, in hexadecimal."""
+    return _hexadecimal(path, hashlib.sha256())
+
+
+def md5(path: Path) -> str:
+    """The MD5 checksum of a file, in hexadecimal. It detects damaged files, not forged ones."""
+    return _hexadecimal(path, hashlib.md5(usedforsecurity=False))
+
+
+def _hexadecimal(path: Path, digest: "hashlib._Hash") -> str:
     with path.open("rb") as file:
         while chunk := file.read(CHUNK):
             digest.update(chunk)

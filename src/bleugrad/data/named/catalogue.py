@@ -37,6 +37,7 @@ class NamedCorpus:
         tokenised: whether the published text is tokenised; if not, preparation needs a library.
         counts: expected pairs per split, if the publication is fixed.
         checksums: known SHA-256 checksums of published files, by name.
+        md5s: known MD5 checksums of published files without a known SHA-256 checksum, by name.
         texts: known SHA-256 checksums of prepared files before compression, by name; a difference is reported only,
             because a version of the tokeniser may cause it.
         made_from: a corpus whose prepared files are used instead of downloads.
@@ -51,6 +52,7 @@ class NamedCorpus:
     tokenised: bool = True
     counts: Mapping[str, int] = field(default_factory=dict)
     checksums: Mapping[str, str] = field(default_factory=dict)
+    md5s: Mapping[str, str] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
     made_from: CorpusName | None = None
 
@@ -86,6 +88,14 @@ CATALOGUE: dict[str, NamedCorpus] = {
             most_bytes=2000 * MEGABYTE,
             recipe=partial(compress_parts, WMT14_PARTS),
             counts={"valid": 3000, "test": 2737},
+            md5s={  # as stated by the toolkit Sockeye, which downloads the same files
+                "train.de": "5873aae4fe517aad42bb29d607b5d2a0",
+                "train.en": "7ac0d46a8f6db6dfce476c2a8e54121b",
+                "newstest2013.de": "5d48c9300649bfad1300e53ad1334aec",
+                "newstest2013.en": "f3ce7816bb0acbd2de0364795e9688b1",
+                "newstest2014.de": "06e8840abe90cbfbd45cf2729807605d",
+                "newstest2014.en": "4e4663b8de25d19c5fc1c4dab8d61703",
+            },
         ),
         NamedCorpus(
             name="multi30k",

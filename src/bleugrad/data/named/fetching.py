@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from bleugrad.data.checksums import SUMS, read_sums, sha256, write_sums
+from bleugrad.data.checksums import SUMS, md5, read_sums, sha256, write_sums
 from bleugrad.data.config import DataConfig
 from bleugrad.data.download import download
 from bleugrad.data.locations import SPLITS, VARIABLE, corpus_folder, find_text, is_prepared, roots
@@ -29,7 +29,7 @@ def fetch(config: DataConfig) -> Path:
     """The folder of the named corpus of the settings; it is created if necessary.
 
     Downloads stay in ``downloads/NAME`` with a list of checksums. A file must have its checksum in the catalogue. If
-    there is none, the checksum of the first download is recorded and required from then on.
+    the catalogue has no SHA-256 checksum, that of the first download is recorded and required from then on.
     """
     corpus = CATALOGUE[config.corpus]
     name = corpus.name
@@ -74,7 +74,9 @@ def _downloads(corpus: NamedCorpus, root: Path) -> Path:
                 downloads.rmdir()
                 downloads.parent.rmdir()
             raise FailureError(f"{error}. {_by_hand(corpus, downloads)}") from None
-        if expected is None:
+        if expected is None and name in corpus.md5s:
+            _check_md5(target, corpus.md5s[name])
+        elif expected is None:
             said = (
                 f"no checksum of {name} is known: recorded SHA-256 {found} in {listed} and will require it from now on"
             )
@@ -88,6 +90,15 @@ def _downloads(corpus: NamedCorpus, root: Path) -> Path:
         sums[name] = found
         write_text(listed, "".join(f"{digest}  {one}\n" for one, digest in sorted(sums.items())))
     return downloads
+
+
+def _check_md5(path: Path, expected: str) -> None:
+    found = md5(path)
+    if found != expected:
+        raise FailureError(
+            f"{path} has the MD5 checksum {found}; expected {expected}, the checksum of the published file: remove the "
+            "file to download it again"
+        )
 
 
 def _prepare(corpus: NamedCorpus, inputs: Path, folder: Path) -> None:
