@@ -8,12 +8,13 @@ from measured import RESULTS, digits, markdown, number, percent, read, table
 from bleugrad.reports.paper.publication import COLUMNS, DIRECTIONS, PUBLISHED, stated_settings
 
 RUNS = {
-    "iwslt14": "`iwslt14`, 28,154 pairs",
-    "paper/builtin": "`builtin`, higher learning rates",
-    "paper/builtin_letter": "`builtin`, to the letter",
-    "paper/wmt_mini": "`wmt_mini`, 320 pairs",
+    "iwslt14": "",
+    "paper/tatoeba_tiny": "",
+    "paper/builtin": "higher learning rates",
+    "paper/builtin_letter": "to the letter",
+    "paper/wmt_mini": "",
 }
-"""Kept runs of the protocol by folder."""
+"""Kept runs of the protocol by folder, and what distinguishes runs on the same corpus."""
 FOLLOWED_BY = {"iwslt14": "iwslt14", "paper/wmt_mini": "wmt14"}
 """Runs that the published scores of a corpus follow in the table."""
 NONE_YET = "No run of the paper's protocol is kept in `results/` yet.\n"
@@ -53,15 +54,22 @@ def paper_tables() -> str:
     if not found:
         return NONE_YET
     rows = []
-    for run, name in RUNS.items():
+    for run in RUNS:
         if run in found:
-            rows += [[f"{name}, {translation.number_of_seeds(found[run])}", *row] for row in scores_of(found[run])]
+            rows += [[description(run, found[run]), *row] for row in scores_of(found[run])]
         corpus = FOLLOWED_BY.get(run)
         for search, scores in PUBLISHED[corpus].items() if corpus else ():
             cells = [f"*{scores[label]}*" if label in scores else "" for label in COLUMNS]
             rows.append([f"*{DIRECTIONS[corpus]}, published, 8 runs*", beam(search), *cells])
     titles = next(iter(found.values()))["titles"]
     return markdown(["corpus", "beam", *(titles[label] for label in COLUMNS)], rows)
+
+
+def description(run: str, summary: translation.Summary) -> str:
+    """Corpus, training pairs and runs of a kept run."""
+    pairs = summary["runs"]["base"][0]["training_pairs"]
+    parts = [f"`{summary['corpus']}`", f"{pairs:,} pairs", RUNS[run], translation.number_of_seeds(summary)]
+    return ", ".join(filter(None, parts))
 
 
 @table
