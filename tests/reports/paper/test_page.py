@@ -52,6 +52,18 @@ def test_a_report_warns_of_a_base_that_has_not_converged_and_of_seeds_to_come(sa
     assert "Seeds: 1 of 2 (the others are not finished)" in page
 
 
+def test_a_report_says_how_the_learning_rate_was_chosen(saved):
+    assert main(["report", str(saved)]) == 0
+    several = "Each objective tries 2 learning rates. Validation BLEU chooses the best one for each seed."
+    assert several in (saved / "report.html").read_text()
+    config = saved / "config.toml"
+    config.write_text(config.read_text().replace("[1.0, 3.0]", "[1.0]"))
+    assert main(["report", str(saved)]) == 0
+    page = (saved / "report.html").read_text()
+    assert "Each objective has one learning rate. Validation BLEU chooses the epoch." in page
+    assert "tries" not in page
+
+
 @pytest.mark.skipif(find_browser() is None, reason="no Chromium here: install the package chromium")
 @pytest.mark.parametrize("width", [390, 1280])
 def test_the_page_is_seen_whole(saved, tmp_path, width):

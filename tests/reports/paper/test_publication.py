@@ -63,6 +63,8 @@ def test_other_tokens_and_shorter_sentences_are_named():
         "longest training sentence: no limit (paper: 50 words)",
         "tokens: subwords (bpe) (paper: words of the published lists)",
     ]
+    config = config_of("tiny", protocol="paper")
+    assert "tokens: all words (paper: words of the published lists)" in differences(summary_of("tatoeba_tiny"), config)
 
 
 def test_table_2_is_that_of_wmt():

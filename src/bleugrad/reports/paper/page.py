@@ -78,10 +78,14 @@ def _introduction(run: SavedRun) -> str:
     of_all = "" if len(seeds) == config["seeds"] else f" of {config['seeds']} (the others are not finished)"
     tries = len(config["tuning"]["factors"])
     chosen = "for each seed" if config["tuning"]["choose_with"] == "every" else "with the first seed"
+    rates = (
+        f"Each objective tries {tries} learning rates. Validation BLEU chooses the best one {chosen}."
+        if tries > 1
+        else "Each objective has one learning rate. Validation BLEU chooses the epoch."
+    )
     return (
         f"The first phase trains with cross-entropy for at most {config['base']['epochs']} epochs. The second phase "
-        f"starts from its best weights and trains with each objective (epochs: {config['tuning']['epochs']}). Each "
-        f"objective tries the same number of learning rates ({tries}). Validation BLEU chooses the best one {chosen}. "
+        f"starts from its best weights and trains with each objective (epochs: {config['tuning']['epochs']}). {rates} "
         f"The test set is translated after that. Seeds: {len(seeds)}{of_all}. In the tables CE is cross-entropy, RF is "
         "REINFORCE and LB is the paper's lower bound."
     )

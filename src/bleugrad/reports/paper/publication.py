@@ -126,7 +126,9 @@ def _tokens(data: Config) -> str:
         return f"subwords ({data['units']})" + (f", {size:,}" if size else "")
     if data["vocabulary_source"] == data["vocabulary_target"] == "corpus":
         return PUBLISHED_WORDS
-    return f"words, the {size:,} most frequent" if size else f"words that occur {data['min_count']} times or more"
+    if size:
+        return f"words, the {size:,} most frequent"
+    return f"words that occur {data['min_count']} times or more" if data["min_count"] > 1 else "all words"
 
 
 def _layers(number: int, units: int, kind: str) -> str:
