@@ -42,6 +42,9 @@ def test_gains_on_the_pages_are_those_of_the_results():
     assert all(re.fullmatch(r"[+-]\d+\.\d\d", translation.gain(name)) for name in found)
     assert translation.gain("multi30k own-mix beam 5") == "+1.31"
     assert translation.gain("multi30k own-mix beam 5 over sharp-mix") == "+0.19"
+    assert translation.gain("iwslt14 exact greedy over iwslt14 ce") == translation.gain("iwslt14 exact greedy")
+    with pytest.raises(ValueError, match="the first phases of iwslt14 and recipes/iwslt14 differ"):
+        translation.gain("iwslt14 exact greedy over recipes/iwslt14 ce")
     assert all(0 < float(translation.p_value(name)) <= 1 for name in used("p-value"))
     for wrong in ("multi30k nothing greedy", "multi30k ce greedy", "nothing exact greedy", "multi30k exact"):
         with pytest.raises((KeyError, ValueError)):

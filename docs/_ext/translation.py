@@ -5,11 +5,14 @@ Where no run is kept, the text names the command that makes one.
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
 from measured import RESULTS, markdown, read
+
+from bleugrad.experiments.paper.statistics import paired_t
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -94,7 +97,8 @@ def against(scores: Summary, label: str, other: str = "ce") -> str:
 def gain(name: str) -> str:
     """BLEU over cross-entropy, or over another objective, named as on a page.
 
-    ``multi30k own-mix greedy``, ``beam/builtin candidates-mix beam 5 over sharp-mix``.
+    ``multi30k own-mix greedy``, ``beam/builtin candidates-mix beam 5 over sharp-mix``. An objective of another run with
+    the same first phases is named with that run: ``paper/iwslt14_own own-mix greedy over iwslt14 ce``.
     """
     return f"{100 * _named_pair(name)['difference']:+.2f}"
 
@@ -107,10 +111,26 @@ def p_value(name: str) -> str:
 def _named_pair(name: str) -> Summary:
     compared, _, other = name.partition(" over ")
     run, label, search = compared.split(" ", 2)
+    other_run, _, other = other.rpartition(" ")
+    if other_run:
+        return _across_runs(run, label, other_run, other, search)
     pair = difference(one_run(run)["scores"][search], label, other or "ce")
     if pair is None:
         raise KeyError(name)
     return pair
+
+
+def _across_runs(run: str, label: str, other_run: str, other: str, search: str) -> Summary:
+    """The paired t-test of objectives of two runs, which must have the same first phases."""
+    if scores_by_seed(run, "base", search) != scores_by_seed(other_run, "base", search):
+        raise ValueError(f"the first phases of {run} and {other_run} differ")
+    ones, others = scores_by_seed(run, label, search), scores_by_seed(other_run, other, search)
+    return asdict(paired_t([*ones.values()], [others[seed] for seed in ones]))
+
+
+def scores_by_seed(run: str, label: str, search: str) -> dict[int, float]:
+    """Test BLEU of an objective."""
+    return {one["seed"]: one["test"][search]["bleu"] for one in one_run(run)["runs"][label]}
 
 
 def one_run(name: str) -> Summary:
