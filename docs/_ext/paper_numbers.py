@@ -17,6 +17,10 @@ RUNS = {
 """Kept runs of the protocol by folder, and what distinguishes runs on the same corpus."""
 FOLLOWED_BY = {"iwslt14": "iwslt14", "paper/wmt_mini": "wmt14"}
 """Runs that the published scores of a corpus follow in the table."""
+LEARNED = ("iwslt14", "paper/tatoeba_tiny", "paper/builtin")
+"""Runs whose models translate well enough to compare objectives."""
+MARGINS = (("bound-sentence", "ce"), ("bound-sentence", "reinforce-own"), ("exact", "bound-sentence"))
+"""Pairs of columns that the page compares."""
 NONE_YET = "No run of the paper's protocol is kept in `results/` yet.\n"
 REASONS = {
     "training pairs": "45,000 of the 153,000 pairs were available; longer sentences were left out to save time",
@@ -73,12 +77,30 @@ def description(run: str, summary: translation.Summary) -> str:
 
 
 @table
+def paper_margins() -> str:
+    """Differences between the columns of the paper's tables, one row per corpus and beam."""
+    found = runs()
+    rows = []
+    for run in LEARNED:
+        for search, scores in found[run]["scores"].items():
+            margins = (translation.against(scores, *pair) for pair in MARGINS)
+            rows.append([description(run, found[run]), beam(search), *margins])
+    for corpus, published in PUBLISHED.items():
+        for search, scores in published.items():
+            means = {label: float(shown.split()[0]) for label, shown in scores.items()}
+            margins = (f"*{means[a] - means[b]:+.2f}*" if {a, b} <= set(means) else "" for a, b in MARGINS)
+            rows.append([f"*{DIRECTIONS[corpus]}, published*", beam(search), *margins])
+    names = translation.one_run("iwslt14")["titles"]
+    return markdown(["corpus", "beam", *(f"{names[one]} - {names[other]}" for one, other in MARGINS)], rows)
+
+
+@table
 def paper_lengths() -> str:
-    """Length, brevity penalty and precision of the run on IWSLT'14, means over seeds."""
-    summary = translation.one_run("iwslt14")
-    searches, rows = summary["searches"], []
-    for label, runs in summary["runs"].items():
-        row = [summary["titles"][label]]
+    """Length and precision of the runs on IWSLT'14, means over seeds."""
+    summary, own = translation.one_run("iwslt14"), translation.one_run("paper/iwslt14_own")
+    searches, titles, rows = summary["searches"], summary["titles"] | own["titles"], []
+    for label, runs in (summary["runs"] | {"own-mix": own["runs"]["own-mix"]}).items():
+        row = [titles[label]]
         for search in searches:
             tests = [run["test"][search] for run in runs]
             precision = fmean(one["bleu"] / one["brevity_penalty"] for one in tests)
@@ -107,6 +129,14 @@ def iwslt14_length() -> str:
     """Length of greedy translations after cross-entropy, relative to the references."""
     runs = translation.one_run("iwslt14")["runs"]["ce"]
     return percent(fmean(run["test"]["greedy"]["length_ratio"] for run in runs), 0)
+
+
+@number
+def tiny_validation_margin() -> str:
+    """Validation BLEU of LB minus that of CE on tatoeba_tiny, mean over runs."""
+    runs = translation.one_run("paper/tatoeba_tiny")["runs"]
+    bound, ce = (fmean(run["best_bleu"] for run in runs[label]) for label in ("bound-sentence", "ce"))
+    return f"{100 * (bound - ce):+.2f}"
 
 
 def _own_tokens_cost(name: str) -> str:
