@@ -84,7 +84,7 @@ def paper_margins() -> str:
     for run in LEARNED:
         for search, scores in found[run]["scores"].items():
             margins = (translation.against(scores, *pair) for pair in MARGINS)
-            rows.append([description(run, found[run]), beam(search), *margins])
+            rows.append([f"`{found[run]['corpus']}`", beam(search), *margins])
     for corpus, published in PUBLISHED.items():
         for search, scores in published.items():
             means = {label: float(shown.split()[0]) for label, shown in scores.items()}
