@@ -31,6 +31,9 @@ def test_only_what_the_test_supports_is_bold():
     assert not isinstance(with_beam, Strong)
     assert bold_rule(make_summary()).startswith("Bold: better than CE")
     assert bold_rule(make_summary(best=None)).startswith("Nothing is bold")
+    without = make_summary(best=None)
+    del without["titles"]["ce"]
+    assert bold_rule(without).startswith("Without CE there is nothing to compare with")
 
 
 def test_one_seed_has_no_spread_and_no_test():

@@ -150,6 +150,8 @@ def bold_rule(summary: Summary) -> str:
     """The meaning of bold, or why nothing is bold."""
     if len(summary["seeds"]) == 1:
         return "With one seed no test over seeds is possible, so nothing is bold."
+    if "ce" not in summary["titles"]:
+        return "Without CE there is nothing to compare with, so nothing is bold."
     any_bold = any(summary["scores"][search]["best"] for search in summary["searches"])
     rule = "better than CE and than the second best in a paired t-test over seeds, p < 0.05"
     return f"Bold: {rule}." if any_bold else f"Nothing is bold: no objective is {rule}."
