@@ -2,9 +2,9 @@
 
 ``{measured}`name` `` is a number and ``{measured-table} name`` a table, both from ``studies.py``.
 ``{gain}`corpus objective search` `` is a difference from cross-entropy in BLEU, and ``{p-value}`` its p-value over
-sentences; both may end in ``over objective``. ``{translation-results}`` and ``{translation-effect}`` are the tables of
-``translation.py``, and ``{translation-run} beam/builtin`` is that of one run. ``{kept} path`` includes a Markdown file
-of results/, or the content of the directive if there is no such file.
+sentences; both may end in ``over objective``, a gain also in ``over corpus objective``. ``{translation-results}`` and
+``{translation-effect}`` are the tables of ``translation.py``, and ``{translation-run} beam/builtin`` is that of one
+run. ``{kept} path`` includes a Markdown file of results/, or the content of the directive if there is no such file.
 """
 
 from collections.abc import Callable

@@ -129,7 +129,7 @@ def _across_runs(run: str, label: str, other_run: str, other: str, search: str) 
 
 
 def scores_by_seed(run: str, label: str, search: str) -> dict[int, float]:
-    """Test BLEU of an objective."""
+    """Test BLEU of an objective by seed."""
     return {one["seed"]: one["test"][search]["bleu"] for one in one_run(run)["runs"][label]}
 
 
