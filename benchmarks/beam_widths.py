@@ -17,10 +17,10 @@ import torch
 from matplotlib.figure import Figure
 from timing import keep, machine
 
-from bleugrad.reports.style import Draw, Palette, save_figure
-from bleugrad.runs.directory import evaluation_file
-from bleugrad.runs.files import read_json
-from bleugrad.training.evaluation import evaluate_run
+from bleugrad.lab.reports.style import Draw, Palette, save_figure
+from bleugrad.lab.runs.directory import evaluation_file
+from bleugrad.lab.runs.files import read_json
+from bleugrad.lab.training.evaluation import evaluate_run
 
 COLOURS = ("ink", "blue", "vermillion", "green", "purple", "orange", "azure")
 MARKERS = ("o", "D", "s", "^", "v", "P", "X")

@@ -18,11 +18,11 @@ from timing import keep
 from torch import Tensor
 
 import bleugrad
-from bleugrad.data.batches import BatchPlan
-from bleugrad.data.encoding import encode_split
-from bleugrad.data.preparation import prepare_split
-from bleugrad.runs.files import read_json
-from bleugrad.training.system import load
+from bleugrad.lab.data.batches import BatchPlan
+from bleugrad.lab.data.encoding import encode_split
+from bleugrad.lab.data.preparation import prepare_split
+from bleugrad.lab.runs.files import read_json
+from bleugrad.lab.training.system import load
 
 ORDERS = 4
 TOLERANCE = 1e-9

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import torch
 
-from bleugrad.data.corpus import Split
-from bleugrad.data.preparation import prepare
-from bleugrad.training.system import load
+from bleugrad.lab.data.corpus import Split
+from bleugrad.lab.data.preparation import prepare
+from bleugrad.lab.training.system import load
 
 
 def write(folder: Path, name: str, languages: tuple[str, str], sources: Iterable[str], targets: Iterable[str]) -> None:

@@ -110,7 +110,7 @@ CASE_STYLES = (("blue", "o", "-"), ("green", "s", "--"), ("orange", "D", "-"), (
 
 
 def draw(results: dict, folder: Path) -> None:
-    from bleugrad.reports.style import save_figure
+    from bleugrad.lab.reports.style import save_figure
 
     save_figure(folder, "variance", 6.4, partial(draw_variance, results, "per_sample", "variance per sample"))
     save_figure(

@@ -28,12 +28,12 @@ from timing import best_times, keep, machine
 from torch import Tensor
 
 import bleugrad
+from bleugrad.lab.models.attention_lstm import AttentionLSTM
+from bleugrad.lab.models.config import ModelConfig
+from bleugrad.lab.models.feeding import feed, token_log_probs
+from bleugrad.lab.models.search.strategies import greedy
+from bleugrad.lab.special_ids import BOS, EOS, PAD
 from bleugrad.losses.rewards import leave_one_out
-from bleugrad.models.attention_lstm import AttentionLSTM
-from bleugrad.models.config import ModelConfig
-from bleugrad.models.feeding import feed, token_log_probs
-from bleugrad.models.search.strategies import greedy
-from bleugrad.special_ids import BOS, EOS, PAD
 
 NAMES = (
     "REINFORCE, leave-one-out",

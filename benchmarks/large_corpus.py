@@ -58,14 +58,14 @@ def child(stage: str, folder: Path, steps: int) -> dict[str, object]:
     began = time.monotonic()
     import torch
 
-    from bleugrad.configuration.loading import build
-    from bleugrad.data.corpus import Split
-    from bleugrad.data.preparation import prepare
-    from bleugrad.models.kinds import build_model
-    from bleugrad.training.config import TrainConfig
-    from bleugrad.training.processes import SingleProcess
-    from bleugrad.training.trainer import Trainer, TrainingSetup
-    from bleugrad.training.training_text import training_text
+    from bleugrad.lab.data.corpus import Split
+    from bleugrad.lab.data.preparation import prepare
+    from bleugrad.lab.models.kinds import build_model
+    from bleugrad.lab.settings.loading import build
+    from bleugrad.lab.training.config import TrainConfig
+    from bleugrad.lab.training.processes import SingleProcess
+    from bleugrad.lab.training.trainer import Trainer, TrainingSetup
+    from bleugrad.lab.training.training_text import training_text
 
     torch.set_num_threads(1)
     data = {"corpus": "files", "directory": str(folder / "corpus"), "cache": str(folder / "cache"), "min_count": 1}

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 import torch
 
-from bleugrad.configuration.loading import layered
-from bleugrad.data.batches import Batch, BatchPlan
-from bleugrad.data.encoding import build_vocabularies, encode_split
-from bleugrad.data.preparation import prepare
-from bleugrad.errors import FailureError
-from bleugrad.models.kinds import build_model
-from bleugrad.models.protocol import Decoding, TranslationModel
-from bleugrad.training.config import ObjectiveConfig, TrainConfig
-from bleugrad.training.objectives import build_objective
-from bleugrad.training.presets import preset
+from bleugrad.lab.data.batches import Batch, BatchPlan
+from bleugrad.lab.data.encoding import build_vocabularies, encode_split
+from bleugrad.lab.data.preparation import prepare
+from bleugrad.lab.errors import FailureError
+from bleugrad.lab.models.kinds import build_model
+from bleugrad.lab.models.protocol import Decoding, TranslationModel
+from bleugrad.lab.settings.loading import layered
+from bleugrad.lab.training.config import ObjectiveConfig, TrainConfig
+from bleugrad.lab.training.objectives import build_objective
+from bleugrad.lab.training.presets import preset
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 from timing import machine
 
-from bleugrad.data.preparation import prepare
-from bleugrad.reports.style import Draw, Palette, save_figure
-from bleugrad.training.evaluation import evaluate
-from bleugrad.training.system import TranslationSystem, load
+from bleugrad.lab.data.preparation import prepare
+from bleugrad.lab.reports.style import Draw, Palette, save_figure
+from bleugrad.lab.training.evaluation import evaluate
+from bleugrad.lab.training.system import TranslationSystem, load
 
 BEAM = 5
 WAYS = {"batches": "in batches", "alone": "one sentence at a time"}

@@ -17,11 +17,11 @@ import torch
 from multi30k import step
 from timing import best_times, keep, machine
 
-from bleugrad.data.batches import BatchPlan
-from bleugrad.data.encoding import encode_split
-from bleugrad.data.preparation import prepare_split
-from bleugrad.training.config import ObjectiveConfig
-from bleugrad.training.system import load
+from bleugrad.lab.data.batches import BatchPlan
+from bleugrad.lab.data.encoding import encode_split
+from bleugrad.lab.data.preparation import prepare_split
+from bleugrad.lab.training.config import ObjectiveConfig
+from bleugrad.lab.training.system import load
 
 GREEDY = "exact, own tokens"
 OBJECTIVES = {

@@ -24,9 +24,9 @@ import torch
 from multi30k import Setting, add_data_option, load, train_shortly
 from timing import keep, machine
 
-from bleugrad.data.batches import Batch
-from bleugrad.models.search.strategies import Hypothesis, beam
-from bleugrad.special_ids import BOS, EOS, PAD
+from bleugrad.lab.data.batches import Batch
+from bleugrad.lab.models.search.strategies import Hypothesis, beam
+from bleugrad.lab.special_ids import BOS, EOS, PAD
 
 WIDTH = 5
 

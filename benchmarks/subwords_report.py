@@ -151,6 +151,6 @@ def draw_checkpoints(results: dict, figure, palette) -> None:
 
 
 def draw(results: dict, folder: Path) -> None:
-    from bleugrad.reports.style import save_figure
+    from bleugrad.lab.reports.style import save_figure
 
     save_figure(folder, "subwords", 7.5, partial(draw_checkpoints, results))

@@ -19,8 +19,8 @@ from timing import best_times, keep, machine
 from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from bleugrad.data.batches import Batch
-from bleugrad.training.config import ObjectiveConfig
+from bleugrad.lab.data.batches import Batch
+from bleugrad.lab.training.config import ObjectiveConfig
 
 OBJECTIVES = {
     "ce": ObjectiveConfig(name="ce"),

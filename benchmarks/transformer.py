@@ -32,10 +32,10 @@ from timing import best_times, keep, machine
 from torch import Tensor, nn
 from transformers import LogitsProcessorList
 
-from bleugrad.data.batches import Batch
-from bleugrad.models.search.strategies import beam
-from bleugrad.models.transformer import position_codes
-from bleugrad.special_ids import EOS
+from bleugrad.lab.data.batches import Batch
+from bleugrad.lab.models.search.strategies import beam
+from bleugrad.lab.models.transformer import position_codes
+from bleugrad.lab.special_ids import EOS
 
 Times = dict[str, float]
 BATCH, ALONE = 128, 32

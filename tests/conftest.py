@@ -35,7 +35,7 @@ def data_dir():
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory):
     """The folder of a corpus of a few words."""
-    from tests.training.corpora import write_corpus
+    from tests.lab.training.corpora import write_corpus
 
     return write_corpus(tmp_path_factory.mktemp("corpus"))
 

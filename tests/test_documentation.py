@@ -12,7 +12,7 @@ import pytest
 
 import bleugrad.hf
 import bleugrad.metrics
-from bleugrad.cli.main import build_parser
+from bleugrad.lab.commands.main import build_parser
 from tests.pages import PAGES, ROOT, blocks, code_spans, run_blocks
 
 if sys.version_info >= (3, 11):

@@ -65,7 +65,9 @@ assert bleugrad.explain(logits[0], [0, 1], samples=10).html()
 )
 def test_a_command_without_its_extra_names_it(tmp_path, words, extra):
     (tmp_path / "logits.safetensors").touch()
-    code = f"import os; os.chdir({str(tmp_path)!r}); from bleugrad.cli.main import main; sys.exit(main({words}))"
+    code = (
+        f"import os; os.chdir({str(tmp_path)!r}); from bleugrad.lab.commands.main import main; sys.exit(main({words}))"
+    )
     done = run_with_core_only(code)
     assert done.returncode == 1, done.stderr
     assert done.stderr.count("\n") == 1

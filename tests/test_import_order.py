@@ -1,6 +1,7 @@
-"""Imports only go downward: a module imports packages below its own, never beside or above it."""
+"""Two rooms: the library never imports the laboratory, which uses public names only; in each, imports go downward."""
 
 import ast
+import importlib
 import importlib.util
 from pathlib import Path
 
@@ -9,9 +10,9 @@ import pytest
 (ROOT,) = (Path(folder) for folder in importlib.util.find_spec("bleugrad").submodule_search_locations)
 
 CORE = {"arguments", "backends", "references", "lengths", "matches", "outputs", "scores", "pooling", "losses"}
-AROUND = {"errors", "extras", "configuration", "runs"}
-BELOW = {
+LIBRARY = {
     "arguments": set(),
+    "extras": set(),
     "backends": set(),
     "pooling": set(),
     "references": {"arguments", "backends"},
@@ -21,49 +22,81 @@ BELOW = {
     "scores": CORE - {"losses"},
     "losses": CORE,
     "tokenizers": {"arguments"},
+    "explanation": CORE,
+    "metrics": {"extras"} | CORE - {"losses"},
+    "hf": {"extras", "tokenizers", "metrics"} | CORE,
+}
+AROUND = {"errors", "extras", "settings", "runs"}
+LAB = {
     "special_ids": set(),
     "errors": set(),
     "extras": {"errors"},
-    "configuration": {"errors", "extras"},
-    "runs": {"errors", "configuration"},
+    "settings": {"errors", "extras"},
+    "runs": {"errors", "settings"},
     "data": AROUND | {"special_ids"},
-    "models": {"errors", "configuration", "special_ids"},
-    "training": AROUND | CORE | {"tokenizers", "special_ids", "data", "models"},
-    "experiments": AROUND | CORE | {"data", "models", "training"},
+    "models": {"errors", "settings", "special_ids"},
+    "training": AROUND | {"special_ids", "data", "models"},
+    "experiments": AROUND | {"data", "models", "training"},
     "reports": AROUND,
-    "hf": {"extras", "tokenizers", "metrics"} | CORE,
-    "metrics": {"extras"} | CORE - {"losses"},
-    "explanation": {"errors", "extras", "special_ids", "reports", "data", "training"} | CORE,
-    "cli": AROUND | CORE | {"explanation", "tokenizers", "data", "models", "training", "experiments", "reports"},
-    "__main__": {"cli"},
+    "commands": AROUND | {"data", "models", "training", "experiments", "reports"},
 }
+PUBLIC = ("bleugrad", "bleugrad.hf", "bleugrad.metrics", "bleugrad.explanation", "bleugrad.outputs")
+"""What the laboratory may import: names in ``__all__`` of these packages."""
 
 
-def imported_packages(path):
-    """The packages of ours a source file imports, inside functions too; `import bleugrad` is the public surface."""
+def imported_names(path):
+    """The names of ours that a source file imports, with the module they come from, inside functions too."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        names = []
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            yield from ((alias.name, None) for alias in node.names if alias.name.split(".")[0] == "bleugrad")
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} imports relatively"
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-        ours = [name.split(".")[1] for name in names if name.startswith("bleugrad.")]
-        yield from (name for name in ours if name in BELOW)
+            if node.module.split(".")[0] == "bleugrad":
+                yield from ((node.module, alias.name) for alias in node.names)
 
 
-def sources(package):
-    alone = ROOT / f"{package}.py"
-    return [alone] if alone.exists() else sorted((ROOT / package).rglob("*.py"))
+def imported_packages(path, root):
+    """The packages below ``root``, such as "bleugrad.lab", that a source file imports from."""
+    depth = len(root.split("."))
+    for module, name in imported_names(path):
+        parts = [*module.split("."), *([name] if name else [])]
+        if ".".join(parts[:depth]) == root and len(parts) > depth:
+            yield parts[depth]
+
+
+def packages(folder):
+    found = {path.stem for path in folder.glob("*.py")} | {path.parent.name for path in folder.glob("*/__init__.py")}
+    return found - {"__init__"}
+
+
+def sources(folder, package):
+    alone = folder / f"{package}.py"
+    return [alone] if alone.exists() else sorted((folder / package).rglob("*.py"))
 
 
 def test_every_package_has_its_place():
-    found = {path.stem for path in ROOT.glob("*.py")} | {path.parent.name for path in ROOT.glob("*/__init__.py")}
-    assert found - {"__init__"} == set(BELOW)
+    assert packages(ROOT) == set(LIBRARY) | {"lab", "__main__"}
+    assert packages(ROOT / "lab") == set(LAB)
+    assert len([path for path in ROOT.iterdir() if path.is_dir() and path.name != "__pycache__"]) <= 11
 
 
-@pytest.mark.parametrize("package", BELOW)
-def test_a_package_imports_only_what_is_below_it(package):
-    for path in sources(package):
-        above = set(imported_packages(path)) - BELOW[package] - {package}
+@pytest.mark.parametrize("package", LIBRARY)
+def test_a_package_of_the_library_imports_only_what_is_below_it(package):
+    for path in sources(ROOT, package):
+        above = set(imported_packages(path, "bleugrad")) & (packages(ROOT) | {"lab"}) - LIBRARY[package] - {package}
         assert not above, f"{path.relative_to(ROOT)} imports {above}"
+
+
+@pytest.mark.parametrize("package", LAB)
+def test_a_package_of_the_laboratory_imports_only_what_is_below_it(package):
+    for path in sources(ROOT / "lab", package):
+        above = set(imported_packages(path, "bleugrad.lab")) & packages(ROOT / "lab") - LAB[package] - {package}
+        assert not above, f"{path.relative_to(ROOT)} imports {above}"
+
+
+def test_the_laboratory_uses_public_names_of_the_library_only():
+    public = {(package, name) for package in PUBLIC for name in importlib.import_module(package).__all__}
+    for path in sorted((ROOT / "lab").rglob("*.py")):
+        for module, name in imported_names(path):
+            if not f"{module}.".startswith("bleugrad.lab."):
+                assert (module, name) in public or (module, name) == ("bleugrad", None), f"{path}: {module}.{name}"

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from bleugrad.configuration.loading import load
-from bleugrad.experiments.toy.config import ToyConfig
-from bleugrad.runs.directory import read_run
+from bleugrad.lab.experiments.toy.config import ToyConfig
+from bleugrad.lab.runs.directory import read_run
+from bleugrad.lab.settings.loading import load
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "toy.md"

@@ -5,7 +5,7 @@ from statistics import fmean
 import translation
 from measured import RESULTS, digits, markdown, number, percent, read, table
 
-from bleugrad.reports.paper.publication import COLUMNS, DIRECTIONS, PUBLISHED, stated_settings
+from bleugrad.lab.reports.paper.publication import COLUMNS, DIRECTIONS, PUBLISHED, stated_settings
 
 RUNS = {
     "iwslt14": "",

@@ -42,8 +42,8 @@ def toy_seconds() -> str:
 
 
 def _toy_table(make: Any) -> str:
-    from bleugrad.reports.page import shown
-    from bleugrad.runs.directory import read_run
+    from bleugrad.lab.reports.page import shown
+    from bleugrad.lab.runs.directory import read_run
 
     header, rows, _ = make(read_run(RESULTS / "toy"))
     return markdown(header, [map(shown, row) for row in rows])
@@ -51,13 +51,13 @@ def _toy_table(make: Any) -> str:
 
 @table
 def toy_curves() -> str:
-    from bleugrad.reports.toy.tables import curve_table
+    from bleugrad.lab.reports.toy.tables import curve_table
 
     return _toy_table(curve_table)
 
 
 @table
 def toy_repeats() -> str:
-    from bleugrad.reports.toy.tables import repeat_table
+    from bleugrad.lab.reports.toy.tables import repeat_table
 
     return _toy_table(repeat_table)

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bleugrad.explanation.explain import explain
+    from bleugrad.lab.training.system import load
     from bleugrad.losses.candidates import CandidateBLEULoss
     from bleugrad.losses.expected import ExpectedBLEULoss
     from bleugrad.losses.fed_samples import FedSamplesBLEULoss
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from bleugrad.scores.expected_bleu import expected_bleu
     from bleugrad.scores.results import BLEUResult, ExpectedBLEUResult
     from bleugrad.tokenizers import word_start_mask
-    from bleugrad.training.system import load
 
 __version__ = "0.1.0"
 
@@ -64,7 +64,7 @@ _HOMES = {
     "expected_bleu": "bleugrad.scores.expected_bleu",
     "expected_bleu_loss": "bleugrad.losses.functional",
     "explain": "bleugrad.explanation.explain",
-    "load": "bleugrad.training.system",
+    "load": "bleugrad.lab.training.system",
     "minimum_risk_loss": "bleugrad.losses.functional",
     "reinforce_loss": "bleugrad.losses.functional",
     "unbiased_bleu_loss": "bleugrad.losses.functional",

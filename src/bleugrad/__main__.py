@@ -2,7 +2,7 @@
 
 import sys
 
-from bleugrad.cli.main import main
+from bleugrad.lab.commands.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -7,7 +7,7 @@ from bleugrad.explanation.explain import explain
 from bleugrad.explanation.page import explanation_page
 from tests.explanation.cases import END, HOSTILE, REFERENCE, WORDS, checkpoint
 from tests.explanation.devtools import Browser
-from tests.reports.browser import find_browser
+from tests.lab.reports.browser import find_browser
 
 pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium here: install the package chromium")
 

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 import bleugrad
-from bleugrad.errors import FailureError
-from bleugrad.training.run import train_run
-from tests.training.corpora import small_config, write_corpus
+from bleugrad.lab.errors import FailureError
+from bleugrad.lab.training.run import train_run
+from tests.lab.training.corpora import small_config, write_corpus
 
 SECONDS = 60
 IGNORE = -100

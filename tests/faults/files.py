@@ -15,16 +15,16 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import bleugrad.explanation.explain
-import bleugrad.explanation.saved
-import bleugrad.training.system  # noqa: F401
+import bleugrad.lab.commands.saved_logits
+import bleugrad.lab.training.system  # noqa: F401
 from bleugrad.backends.c import build
-from bleugrad.cli.main import main
-from bleugrad.configuration.writing import to_toml
-from bleugrad.errors import FailureError
-from bleugrad.training import checkpoints
+from bleugrad.lab.commands.main import main
+from bleugrad.lab.errors import FailureError
+from bleugrad.lab.settings.writing import to_toml
+from bleugrad.lab.training import checkpoints
 from tests.faults import damage
 from tests.faults.sweep import run_child
-from tests.training.corpora import small_config, write_corpus
+from tests.lab.training.corpora import small_config, write_corpus
 
 SECONDS, CHILD_SECONDS, MEMORY = 400, 100, 4 * 2**30
 READ_DIRECTLY = 20

@@ -8,10 +8,10 @@ import time
 from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
 
-from bleugrad.training.run import train_run
+from bleugrad.lab.training.run import train_run
 from tests.faults.sweep import run_child
-from tests.training.corpora import small_config, write_corpus
-from tests.training.kill_points import differences, train
+from tests.lab.training.corpora import small_config, write_corpus
+from tests.lab.training.kill_points import differences, train
 
 SECONDS, CHILD_SECONDS = 600, 120
 

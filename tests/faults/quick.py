@@ -14,9 +14,9 @@ import torch
 
 import bleugrad
 from bleugrad.backends.c import build
-from bleugrad.runs.records import RecordWriter
+from bleugrad.lab.runs.records import RecordWriter
+from bleugrad.lab.training import checkpoints
 from bleugrad.scores import expected_bleu
-from bleugrad.training import checkpoints
 from tests.faults.__main__ import PARTS
 from tests.faults.sweep import sweep
 

@@ -16,7 +16,6 @@ from typing import Any
 from torch import Tensor
 
 from bleugrad.explanation.result import MOST_PAGE_CELLS, Explanation, Order, check_cells
-from bleugrad.reports.page import STYLE
 
 
 def explanation_page(
@@ -40,7 +39,7 @@ def explanation_page(
     first = explanations[0]
     tokens, positions = sum(map(len, first.references)), max(len(seen.positions) for seen in explanations)
     check_cells("the page", positions, tokens, len(first.orders), MOST_PAGE_CELLS, len(explanations))
-    style, script = STYLE + _asset("page.css"), _asset("page.js")
+    style, script = _asset("page.css"), _asset("page.js")
     fallback = explanations[-1].text(100, ngrams=10**6)
     policy = (
         f"default-src 'none'; style-src 'sha256-{_hash(style)}'; script-src 'sha256-{_hash(script)}'; "

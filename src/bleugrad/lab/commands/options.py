@@ -1,0 +1,128 @@
+"""Command-line options, generated from the fields of a configuration."""
+
+import argparse
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from pathlib import Path, PurePath
+from typing import Any
+
+from bleugrad.lab.settings.stage import Setting, Stage, check_value, settings, value_at, walk
+
+PREFIX = "setting:"
+BEAM = "beam width, at most 1000; 1 is greedy (default: 5, or 1 for one-pass models; only 1 for nat)"
+DEVICE = "where to compute; auto uses a GPU if there is one (default: %(default)s)"
+ShownDefault = Callable[[tuple[str, ...], Setting], str | None]
+
+
+def own_default(path: tuple[str, ...], setting: Setting) -> str:
+    """The default of the setting itself, as the help shows it."""
+    return shown_value(setting.default)
+
+
+def shown_value(value: Any) -> str:
+    """A value of a setting as text.
+
+    Example:
+        >>> shown_value((1, 2)), shown_value(False), shown_value("")
+        ('1 2', 'no', 'none')
+    """
+    if isinstance(value, tuple):
+        return " ".join(map(str, value))
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value) or "none"
+
+
+def add_options(parser: ArgumentParser, kind: type[Stage], default: ShownDefault = own_default) -> None:
+    """One option per setting; an inner stage is a group. The usage line does not list them: there are too many.
+
+    ``default`` gives the default that the help shows for a setting and its path of names; None shows none.
+    """
+    positional = [str(action.metavar) for action in parser._actions if not action.option_strings]
+    parser.usage = " ".join(["%(prog)s [OPTION ...]", *positional])
+    group = parser.add_argument_group("settings")
+    groups = {inner.name: parser.add_argument_group(inner.help) for inner in settings(kind) if inner.is_stage}
+    for path, setting in walk(kind):
+        shown = default(path, setting)
+        groups.get(path[0], group).add_argument(
+            option_name(path),
+            dest=PREFIX + ".".join(path),
+            default=argparse.SUPPRESS,
+            help=(setting.help if shown is None else f"{setting.help} (default: {shown})").replace("%", "%%"),
+            **_shape(setting),
+        )
+
+
+def add_run_arguments(
+    parser: ArgumentParser,
+    config_type: type[Stage],
+    output: Path | None,
+    shown: str = "%(default)s",
+    default: ShownDefault = own_default,
+) -> None:
+    """The arguments of a command that writes a run: ``--config``, ``--output``, ``--overwrite`` and its settings.
+
+    ``output`` is the default directory, None if it depends on other arguments; ``shown`` is the default in the help.
+    ``default`` is that of :func:`add_options`.
+    """
+    parser.add_argument("--config", type=Path, metavar="FILE.toml", help="file with settings; options override it")
+    parser.add_argument("--output", type=Path, default=output, metavar="DIR", help=f"run directory (default: {shown})")
+    parser.add_argument("--overwrite", action="store_true", help="replace a finished run in that directory")
+    add_options(parser, config_type, default)
+
+
+def given_options(arguments: Namespace) -> dict[str, Any]:
+    """The settings given on the command line, nested as the configuration is."""
+    nested: dict[str, Any] = {}
+    for key, value in vars(arguments).items():
+        if not key.startswith(PREFIX):
+            continue
+        *tables, name = key.removeprefix(PREFIX).split(".")
+        place = nested
+        for table in tables:
+            place = place.setdefault(table, {})
+        place[name] = value
+    return nested
+
+
+def check_plain_options(arguments: Namespace) -> None:
+    """Check the values of arguments that are no settings; settings are checked elsewhere."""
+    for key, value in vars(arguments).items():
+        for item in value if isinstance(value, list) else [value]:
+            if not key.startswith(PREFIX) and isinstance(item, int | float | str | PurePath):
+                check_value(key, str(item) if isinstance(item, PurePath) else item)
+
+
+def option_words(config: Stage) -> list[str]:
+    """The options that give this configuration, without those at their default."""
+    words: list[str] = []
+    for path, setting in walk(type(config)):
+        value = value_at(config, path)
+        if value == setting.default:
+            continue
+        if isinstance(value, bool):
+            words.append(option_name(path) if value else option_name(path).replace("--", "--no-", 1))
+        elif isinstance(value, tuple):
+            words += [option_name(path), *map(str, value)]
+        elif str(value).startswith("-"):  # a separate word would be taken for an option
+            words.append(f"{option_name(path)}={value}")
+        else:
+            words += [option_name(path), str(value)]
+    return words
+
+
+def option_name(path: tuple[str, ...]) -> str:
+    """The option of a setting.
+
+    Example:
+        >>> option_name(("repeats", "max_order"))
+        '--repeats-max-order'
+    """
+    return "--" + "-".join(path).replace("_", "-")
+
+
+def _shape(setting: Setting) -> dict[str, Any]:
+    if setting.kind is bool:
+        return {"action": argparse.BooleanOptionalAction}
+    if setting.choices:
+        return {"choices": setting.choices}
+    shape = {"type": setting.item_kind, "metavar": setting.item_kind.__name__.upper()}
+    return shape | {"nargs": "+"} if setting.is_tuple else shape

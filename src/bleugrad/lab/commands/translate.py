@@ -1,0 +1,65 @@
+"""``bleugrad translate``: translate standard input to standard output, line by line."""
+
+import sys
+import warnings
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from bleugrad.lab.commands.lines import arriving_lines
+from bleugrad.lab.commands.options import BEAM, DEVICE
+from bleugrad.lab.errors import UsageError
+
+
+def configure(parser: ArgumentParser) -> None:
+    """The run and the search."""
+    parser.add_argument("run", type=Path, metavar="RUN", help="a training run")
+    parser.add_argument("--beam", type=int, metavar="N", help=BEAM)
+    parser.add_argument(
+        "--n-best", type=int, default=0, metavar="N", help="translations per line, as: line TAB score TAB translation"
+    )
+    parser.add_argument("--scores", action="store_true", help="print the score and a tab before each translation")
+    parser.add_argument(
+        "--batch", type=int, default=64, metavar="N", help="largest number of lines per batch (default: %(default)s)"
+    )
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help=DEVICE)
+
+
+def execute(arguments: Namespace) -> None:
+    """Translate line by line until the input ends."""
+    for name, least in (("beam", 1), ("n_best", 0), ("batch", 1)):
+        value = getattr(arguments, name)
+        if value is not None and value < least:
+            raise UsageError(f"{name} is {value}; expected at least {least}")
+    _check_n_best(arguments.n_best, arguments.beam or 5)
+    import torch
+
+    from bleugrad.lab.training.system import Translation, load
+
+    torch.set_num_threads(1)
+    system = load(arguments.run, arguments.device)
+    beam = system.beam(arguments.beam)
+    _check_n_best(arguments.n_best, beam, f", the default of a {system.config.model.kind} model")
+    if sys.stdin.isatty():
+        print("type a sentence and press Enter; Ctrl-D ends", file=sys.stderr)
+
+    def shown(number: int, found: list[Translation]) -> str:
+        if arguments.n_best:
+            return "".join(f"{number}\t{one.score:.4f}\t{one.text}\n" for one in found)
+        return f"{found[0].score:.4f}\t{found[0].text}\n" if arguments.scores else f"{found[0].text}\n"
+
+    number = 0
+    for lines in arriving_lines(sys.stdin.buffer, arguments.batch):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            translations = system.search(lines, beam, max(1, arguments.n_best), first=number + 1)
+        for warning in caught:
+            print(f"bleugrad translate: {warning.message}", file=sys.stderr)
+        for found in translations:
+            number += 1
+            sys.stdout.write(shown(number, found))
+        sys.stdout.flush()
+
+
+def _check_n_best(n_best: int, beam: int, reason: str = "") -> None:
+    if n_best > beam:
+        raise UsageError(f"n_best is {n_best}; expected at most beam = {beam}{reason}")

@@ -1,0 +1,179 @@
+"""The scheduler: skips finished stages, gives ready ones to free workers, and starts none after a failure."""
+
+import queue
+import time
+from collections.abc import Callable, Set
+from contextlib import suppress
+from typing import Any
+
+from bleugrad.lab.errors import FailureError
+from bleugrad.lab.experiments.paper.plan import LOGS, PlannedStage, Protocol, count_kinds, read_scores, read_summary
+from bleugrad.lab.experiments.paper.scheduling.processes import SHUTDOWN_SECONDS, Worker, least_used, visible_gpus
+from bleugrad.lab.experiments.paper.scheduling.remaining import Durations, in_words, seconds_left
+from bleugrad.lab.experiments.paper.scheduling.screen import Screen
+from bleugrad.lab.runs.directory import METRICS, Run
+from bleugrad.lab.runs.records import read_records
+
+POLL_SECONDS = 1.0
+
+
+class Scheduler:
+    """Runs the stages of a protocol that are not ``done``, ``jobs`` of them in parallel.
+
+    ``run`` gets a line and a record per stage, ``screen`` shows the progress, ``after`` is called when a stage is done.
+    """
+
+    def __init__(
+        self,
+        protocol: Protocol,
+        done: Set[PlannedStage],
+        jobs: int,
+        run: Run,
+        screen: Screen,
+        after: Callable[[PlannedStage], None],
+    ) -> None:
+        self.protocol, self.jobs, self.run, self.screen, self.after = protocol, jobs, run, screen, after
+        self.done = set(done)
+        self.waiting = [stage for stage in protocol.stages if stage not in done]
+        self.running: dict[Worker, tuple[PlannedStage, float, bool]] = {}
+        self.idle: list[Worker] = []
+        self.failures: list[str] = []
+        self.durations = Durations()
+        self.gpus = visible_gpus(protocol.config.device)
+        self.replies: queue.Queue[tuple[Worker, dict[str, Any] | None]] = queue.Queue()
+
+    def execute(self) -> None:
+        """Run all stages that are left."""
+        self._recall_durations()
+        total = len(self.protocol.stages)
+        gpus = f" on {len(self.gpus)} GPUs" if self.gpus else ""
+        skipped = f"; already done: {len(self.done)}" if self.done else ""
+        self.run.say(f"stages: {total} ({count_kinds(self.protocol.stages)}){skipped}; in parallel: {self.jobs}{gpus}")
+        if len(self.done) < total:
+            self.run.say(f"output of each stage: {self.protocol.output / LOGS}")
+        try:
+            self._start_ready()
+            while self.running:
+                self._wait()
+                self._start_ready()
+        except KeyboardInterrupt:
+            self._interrupt()
+            raise
+        finally:
+            for worker in [*self.running, *self.idle]:
+                worker.close()
+        if self.failures:
+            raise FailureError("; ".join(self.failures) + "; fix the cause and rerun the command to resume")
+
+    def _recall_durations(self) -> None:
+        """Read the durations of stages before this run was interrupted."""
+        stages = {self.protocol.name(stage): stage for stage in self.done}
+        for record in read_records(self.run.path / METRICS):
+            if record["stage"] in stages and not record.get("resumed"):
+                self._note_duration(stages[record["stage"]], record["seconds"])
+
+    def _note_duration(self, stage: PlannedStage, seconds: float) -> None:
+        epochs = read_summary(self.protocol.directory(stage))["epochs"] if stage.kind == "base" else 0
+        self.durations.add(stage, seconds, epochs)
+
+    def _start_ready(self) -> None:
+        if self.failures:
+            return
+        for stage in [stage for stage in self.waiting if self.done.issuperset(self.protocol.needs(stage))]:
+            if len(self.running) == self.jobs:
+                return
+            self.waiting.remove(stage)
+            if self.protocol.is_done(stage):  # two branches can share a run
+                self.done.add(stage)
+                self.after(stage)
+                continue
+            worker = self.idle.pop() if self.idle else self._new_worker()
+            self.running[worker] = stage, time.monotonic(), self.protocol.directory(stage).exists()
+            worker.send(self.protocol.request(stage))
+        self._show()
+
+    def _new_worker(self) -> Worker:
+        gpu = least_used(self.gpus, [*self.running, *self.idle])
+        return Worker(self.protocol.config.threads, self.replies, gpu)
+
+    def _reply(self) -> tuple[Worker, dict[str, Any] | None] | None:
+        with suppress(queue.Empty):
+            return self.replies.get(timeout=POLL_SECONDS)
+        return None
+
+    def _wait(self) -> None:
+        """Wait for the reply of a worker."""
+        while (found := self._reply()) is None:
+            self._show()
+        worker, reply = found
+        if worker not in self.running:  # an idle worker has ended
+            self.idle.remove(worker)
+            return
+        stage, _, resumed = self.running.pop(worker)
+        if reply is None:
+            self._fail(stage, worker.end_in_words())
+        else:
+            self.idle.append(worker)
+            if "error" in reply:
+                self._fail(stage, reply["error"])
+            else:
+                self._succeed(stage, resumed and stage.kind != "test", reply)
+
+    def _succeed(self, stage: PlannedStage, resumed: bool, reply: dict[str, float]) -> None:
+        self.done.add(stage)
+        name = self.protocol.name(stage)
+        if not resumed:
+            self._note_duration(stage, reply["seconds"])
+        times = {key: round(value, 2) for key, value in reply.items()}
+        self.run.record(kind="stage", stage=name, resumed=resumed, **times)
+        total, left = len(self.protocol.stages), self._left()
+        count = f"[{len(self.done):{len(str(total))}}/{total}]"
+        time_left = f"; about {in_words(left)} left" if left and self.waiting else ""
+        with self.screen.aside():
+            self.run.say(f"{count} {name}: {self._outcome(stage)}, {in_words(reply['seconds'])}{time_left}")
+        self.after(stage)
+
+    def _outcome(self, stage: PlannedStage) -> str:
+        directory, searches = self.protocol.directory(stage), self.protocol.config.searches
+        if stage.kind == "test":
+            found = {name: 100 * read_scores(directory, width)["bleu"] for name, width in searches.items()}
+            return f"BLEU {', '.join(f'{bleu:.2f} {name}' for name, bleu in found.items())}"
+        summary = read_summary(directory)
+        return f"valid BLEU {100 * summary['best_bleu']:.2f} (epoch {summary['best_epoch']} of {summary['epochs']})"
+
+    def _fail(self, stage: PlannedStage, reason: str) -> None:
+        name = self.protocol.name(stage)
+        self.failures.append(f"{name} failed: {reason}; its log: {self.protocol.log(stage)}")
+        others = f"; no more stages are started, {len(self.running)} still running" if self.running else ""
+        with self.screen.aside():
+            self.run.say(f"{name} failed: {reason}{others}")
+
+    def _left(self) -> float | None:
+        now = time.monotonic()
+        running = {stage: now - began for stage, began, _ in self.running.values()}
+        return seconds_left(self.protocol, self.waiting, running, self.durations, self.jobs)
+
+    def _show(self) -> None:
+        if not self.screen.is_live:
+            return
+        now = time.monotonic()
+        running = {self.protocol.name(stage): now - began for stage, began, _ in self.running.values()}
+        self.screen.show(len(self.done), len(self.protocol.stages), running, self._left())
+
+    def _interrupt(self) -> None:
+        for worker in self.running:
+            worker.interrupt()
+        end = time.monotonic() + SHUTDOWN_SECONDS
+        waiting_for = set(self.running)
+        while waiting_for and time.monotonic() < end:
+            if (found := self._reply()) is not None and found[1] is None:
+                waiting_for.discard(found[0])
+
+
+def find_done(protocol: Protocol) -> set[PlannedStage]:
+    """The finished stages. Writes nothing."""
+    done: set[PlannedStage] = set()
+    for stage in protocol.stages:  # a stage comes after those it needs
+        if done.issuperset(protocol.needs(stage)) and protocol.is_done(stage):
+            done.add(stage)
+    return done

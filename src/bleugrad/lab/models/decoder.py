@@ -1,0 +1,86 @@
+"""The decoder: LSTM layers with multiplicative attention and input feeding."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bleugrad.lab.models.state import DecoderState, Memory
+
+
+class Decoder(nn.Module):
+    """LSTM layers whose inputs are the previous token and the previous attentional vector.
+
+    One step, for the embedded previous token e, with Luong's multiplicative attention::
+
+        h, c        = LSTM([e, previous attentional], h, c)          upper layers read the h below
+        weights     = softmax over source positions of keys · h,      keys = W_key encoded
+        attentional = tanh(W_context (weights · encoded) + W_hidden h)
+
+    ``W_context`` is applied to the encoded source once, before all steps, because the weighted sum is linear. With
+    teacher forcing, the gates of the tokens are one product for all steps. ``width`` is that of embedded tokens,
+    ``hidden`` is H, ``encoded`` the width of the encoder's outputs.
+    """
+
+    def __init__(self, width: int, hidden: int, layers: int, encoded: int) -> None:
+        super().__init__()
+        self.hidden, self.layers = hidden, layers
+        self.token_gates = nn.Linear(width, 4 * hidden)
+        self.feeding_gates = nn.Linear(2 * hidden, 4 * hidden, bias=False)
+        self.upper_gates = nn.ModuleList(nn.Linear(2 * hidden, 4 * hidden) for _ in range(layers - 1))
+        self.attention_key = nn.Linear(encoded, hidden, bias=False)
+        self.attention_context = nn.Linear(encoded, hidden, bias=False)
+        self.attention_hidden = nn.Linear(hidden, hidden, bias=False)
+        self.bridge = nn.Linear(encoded, layers * hidden)
+
+    def read(self, encoded: Tensor, cells: Tensor, mask: Tensor) -> Memory:
+        """The memory of encoded sources (B, S, 2H), their last cells (B, 2H) and mask (B, S)."""
+        cell = self.bridge(cells).view(-1, self.layers, self.hidden).transpose(0, 1)
+        state = DecoderState(cell.tanh(), cell, cell.new_zeros(cell.shape[1:]))
+        keys, values = self.attention_key(encoded), self.attention_context(encoded)
+        bias = torch.zeros_like(mask, dtype=keys.dtype).masked_fill_(~mask, torch.finfo(keys.dtype).min)
+        return Memory(keys, values, bias[:, None], state)
+
+    def step(
+        self,
+        memory: Memory,
+        state: DecoderState,
+        token_gates: Tensor,
+        noise: Tensor | None = None,
+        origins: Tensor | None = None,
+    ) -> DecoderState:
+        """The state after a step; its ``attentional`` is the input of the output projection.
+
+        ``token_gates`` (B, 4H) is the part of the previous tokens in the gates of the first layer, ``noise``
+        (layers, B, H) the dropout of the inputs of upper layers and of the attentional vector. For the others, see
+        :meth:`bleugrad.lab.models.protocol.AutoregressiveModel.step`.
+        """
+        fed = self.feeding_gates(torch.cat([state.attentional, state.hidden[0]], -1))
+        if origins is not None:
+            fed, state = fed.index_select(0, origins), state.select(origins)
+        gates = token_gates + fed
+        hidden: list[Tensor] = []
+        cell: list[Tensor] = []
+        for layer in range(self.layers):
+            if layer > 0:
+                below = hidden[-1] if noise is None else hidden[-1] * noise[layer - 1]
+                gates = self.upper_gates[layer - 1](torch.cat([below, state.hidden[layer]], -1))
+            new_hidden, new_cell = _lstm_cell(gates, state.cell[layer])
+            hidden.append(new_hidden)
+            cell.append(new_cell)
+        attentional = self._attend(memory, hidden[-1])
+        if noise is not None:
+            attentional = attentional * noise[-1]
+        return DecoderState(torch.stack(hidden), torch.stack(cell), attentional)
+
+    def _attend(self, memory: Memory, hidden: Tensor) -> Tensor:
+        queries = hidden.view(len(memory), len(hidden) // max(len(memory), 1), self.hidden)
+        weights = F.softmax(torch.baddbmm(memory.bias, queries, memory.keys.transpose(1, 2)), -1)
+        context = torch.bmm(weights, memory.values).view_as(hidden)
+        return torch.tanh(context + self.attention_hidden(hidden))
+
+
+def _lstm_cell(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
+    opened, update = gates.split([3 * cell.shape[-1], cell.shape[-1]], -1)
+    entering, kept, shown = opened.sigmoid().chunk(3, -1)
+    new_cell = kept * cell + entering * update.tanh()
+    return shown * new_cell.tanh(), new_cell

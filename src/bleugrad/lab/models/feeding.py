@@ -1,0 +1,233 @@
+"""Inputs of the decoder in training: the reference, its own tokens, a mixture, or Gumbel samples."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from bleugrad.lab.models.draws import draw
+from bleugrad.lab.models.protocol import Decoding, Memory, state_of
+from bleugrad.lab.special_ids import BOS, EOS, PAD
+
+Feeding = Literal["reference", "greedy", "sample", "mixture", "gumbel"]
+
+
+@dataclass(frozen=True)
+class DecoderOutput:
+    """Outputs and inputs of a decoder.
+
+    Attributes:
+        logits: (B, T, V), differentiable.
+        inputs: (B, T), the input token of each position, BOS first.
+        tokens: (B, T), the input token of the next position; PAD after the decoder's own EOS and after a reference.
+        mask: (B, T) bool, True up to and including the decoder's own first EOS, and at the ``further`` positions; with
+            "reference" and "mixture" at the positions of the reference.
+    """
+
+    logits: Tensor
+    inputs: Tensor
+    tokens: Tensor
+    mask: Tensor
+
+
+def feed(
+    model: Decoding,
+    memory: Memory,
+    inputs: Tensor,
+    feeding: Feeding = "reference",
+    *,
+    own_probability: float = 0.5,
+    steps: int | None = None,
+    further: int = 0,
+    temperature: float = 1.0,
+    generator: torch.Generator | None = None,
+) -> DecoderOutput:
+    """Decode with one kind of inputs.
+
+    "reference" is teacher forcing. "greedy" and "sample" feed the most likely or a sampled token, until every row has
+    an EOS or ``steps`` positions: the length is random. "mixture" feeds, at each position of the reference, a sampled
+    token with ``own_probability``, else the token of the reference. "gumbel" samples with Gumbel noise, feeds the
+    embedding of the token, and backpropagates through the softmax at ``temperature`` (straight-through).
+
+    Only "gumbel" has gradients through the choice of tokens. The others choose tokens without gradients first, then
+    decode them in one pass with the same dropout, so the logits are those that the tokens were drawn from.
+
+    With ``further``, a decoder that would end takes another token instead of EOS, and continues for that many
+    positions. They show the effect of a later end, which a decoder that stops at EOS never sees.
+
+    ``inputs`` (B, T) are BOS and the tokens of the reference, padded with PAD. B is a multiple of the number of encoded
+    sources, with the rows of a sentence side by side. ``steps`` is T by default. ``temperature`` is that of "sample",
+    "mixture" and "gumbel". ``generator`` is on the model's device.
+    """
+    _check(feeding, own_probability, steps, further, temperature)
+    if feeding == "reference":
+        tokens = F.pad(inputs[:, 1:], (0, 1), value=PAD)
+        return DecoderOutput(model.project(model.decode(memory, inputs)), inputs, tokens, inputs != PAD)
+    if feeding == "mixture":
+        return _mixture(model, memory, inputs, own_probability, temperature, generator)
+    positions = inputs.shape[1] if steps is None else steps
+    if feeding == "gumbel":
+        return _gumbel(model, memory, len(inputs), positions, temperature, generator)
+
+    def choose(logits: Tensor) -> Tensor:
+        return logits.argmax(-1) if feeding == "greedy" else draw(logits, temperature, generator)
+
+    chosen = _choose_own(model, memory, len(inputs), positions, further, choose)
+    return DecoderOutput(model.project(chosen.hidden), chosen.inputs, chosen.tokens, chosen.mask)
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Sequences that a decoder sampled, each token fed back to it.
+
+    Attributes:
+        tokens: (B, T), PAD after the first EOS.
+        log_probs: (B, T), the log-probability of each token, differentiable; 0 after the first EOS.
+        mask: (B, T) bool, True up to and including the first EOS.
+    """
+
+    tokens: Tensor
+    log_probs: Tensor
+    mask: Tensor
+
+
+def sample(
+    model: Decoding,
+    memory: Memory,
+    rows: int,
+    steps: int,
+    *,
+    temperature: float = 1.0,
+    generator: torch.Generator | None = None,
+) -> Samples:
+    """Sampled sequences and their log-probabilities. Draws the tokens that :func:`feed` draws with "sample".
+
+    Positions after EOS are not projected to the vocabulary, which saves time. ``rows`` is B, a multiple of the number
+    of encoded sources. Log-probabilities are those of temperature 1.
+    """
+    _check("sample", 0.0, steps, 0, temperature)
+    chosen = _choose_own(model, memory, rows, steps, 0, lambda logits: draw(logits, temperature, generator))
+    tokens, mask = chosen.tokens, chosen.mask
+    log_probs = token_log_probs(model.project(chosen.hidden[mask]), tokens[mask])
+    return Samples(tokens, log_probs.new_zeros(mask.shape).masked_scatter(mask, log_probs), mask)
+
+
+def token_log_probs(logits: Tensor, tokens: Tensor) -> Tensor:
+    """Log-probabilities of tokens (...) under logits (..., V), in float32; 0 for tokens of -100."""
+    with torch.autocast(logits.device.type, enabled=False):
+        rows = logits.flatten(0, -2).float()
+        return -F.cross_entropy(rows, tokens.flatten(), reduction="none").view(tokens.shape)
+
+
+@dataclass(frozen=True)
+class _OwnTokens:
+    """Tokens that a decoder chose, with its hidden states (B, T, H) instead of the logits of :class:`DecoderOutput`."""
+
+    hidden: Tensor
+    inputs: Tensor
+    tokens: Tensor
+    mask: Tensor
+
+
+def _choose_own(
+    model: Decoding, memory: Memory, rows: int, steps: int, further: int, choose: Callable[[Tensor], Tensor]
+) -> _OwnTokens:
+    noise, state = model.draw_noise(rows, steps), state_of(memory, rows)
+    token = torch.full((rows,), BOS, device=memory.device)
+    ended = torch.zeros_like(token, dtype=torch.bool)
+    left = torch.full_like(token, steps)
+    taken, reached = [], []
+    with torch.no_grad():
+        for t in range(steps):
+            hidden, state = model.step(memory, state, token, noise.at(t))
+            alive = left > 0
+            logits = model.project(hidden[alive])
+            own = choose(logits)
+            ends = torch.zeros_like(ended).masked_scatter(alive, own == EOS)
+            if further:
+                going_on = logits.index_fill(-1, torch.tensor(EOS, device=token.device), -torch.inf)
+                own = torch.where(own == EOS, choose(going_on), own)
+            reached.append(alive)
+            token = torch.full_like(token, PAD).masked_scatter(alive, own)
+            taken.append(token)
+            left = torch.where(ends & ~ended, further, left - 1)
+            ended = ended | ends
+            if (left <= 0).all():
+                break
+    tokens = torch.stack(taken, 1)
+    inputs = F.pad(tokens[:, :-1], (1, 0), value=BOS)
+    return _OwnTokens(model.decode(memory, inputs, noise), inputs, tokens, torch.stack(reached, 1))
+
+
+def _mixture(
+    model: Decoding,
+    memory: Memory,
+    reference: Tensor,
+    own_probability: float,
+    temperature: float,
+    generator: torch.Generator | None,
+) -> DecoderOutput:
+    rows, steps = reference.shape
+    noise, state = model.draw_noise(rows, steps), state_of(memory, rows)
+    draws = torch.rand(rows, steps, generator=generator, device=reference.device)
+    own = (draws < own_probability) & (reference != PAD)
+    fed = [reference[:, 0]] if steps else []
+    with torch.no_grad():
+        for t in range(steps - 1):
+            hidden, state = model.step(memory, state, fed[t], noise.at(t))
+            drawn = draw(model.project(hidden), temperature, generator)
+            fed.append(torch.where(own[:, t + 1], drawn, reference[:, t + 1]))
+    inputs = torch.stack(fed, 1) if fed else reference
+    tokens = F.pad(inputs[:, 1:], (0, 1), value=PAD)
+    return DecoderOutput(model.project(model.decode(memory, inputs, noise)), inputs, tokens, reference != PAD)
+
+
+def _gumbel(
+    model: Decoding, memory: Memory, rows: int, steps: int, temperature: float, generator: torch.Generator | None
+) -> DecoderOutput:
+    noise, state = model.draw_noise(rows, steps), state_of(memory, rows)
+    token = torch.full((rows,), BOS, device=memory.device)
+    embedded = model.target_embedding(token)
+    ended = torch.zeros_like(token, dtype=torch.bool)
+    logits, taken, reached = [], [], []
+    for t in range(steps):
+        hidden, state = model.step_embedded(memory, state, embedded, noise.at(t))
+        logits.append(model.project(hidden))
+        exponential = torch.empty(logits[-1].shape, device=token.device).exponential_(generator=generator)
+        disturbed = logits[-1].float() - exponential.log()
+        token = disturbed.argmax(-1).masked_fill(ended, PAD)
+        taken.append(token)
+        soft = F.softmax(disturbed / temperature, -1).masked_fill(ended[:, None], 0)
+        embedded = _straight_through(model, token, soft)
+        reached.append(~ended)
+        ended = ended | (token == EOS)
+        if ended.all():
+            break
+    tokens = torch.stack(taken, 1)
+    inputs = F.pad(tokens[:, :-1], (1, 0), value=BOS)
+    return DecoderOutput(torch.stack(logits, 1), inputs, tokens, torch.stack(reached, 1))
+
+
+def _straight_through(model: Decoding, token: Tensor, soft: Tensor) -> Tensor:
+    """The embedding of the token, with the gradient of the embeddings mixed by ``soft`` added."""
+    embeddings = model.target_embedding.weight
+    mixed = soft.to(embeddings.dtype) @ embeddings.detach()
+    return F.embedding(token, embeddings) + mixed - mixed.detach()
+
+
+def _check(feeding: str, own_probability: float, steps: int | None, further: int, temperature: float) -> None:
+    if feeding not in get_args(Feeding):
+        raise ValueError(f"feeding is {feeding!r}; expected {' or '.join(map(repr, get_args(Feeding)))}")
+    if not 0 <= own_probability <= 1:
+        raise ValueError(f"own_probability is {own_probability}; expected 0 to 1")
+    if steps is not None and steps < 1:
+        raise ValueError(f"steps is {steps}; expected at least 1")
+    if further < 0 or (further and feeding not in ("greedy", "sample")):
+        raise ValueError(
+            f"further is {further} with feeding {feeding!r}; expected 0, or more with 'greedy' or 'sample'"
+        )
+    if not temperature > 0:
+        raise ValueError(f"temperature is {temperature}; expected more than 0")

@@ -1,0 +1,246 @@
+"""One-pass models: Transformers that emit all positions at once, so that translating takes no search.
+
+Rows are independent given the source, in training and in use. Expected matches are those of what the model emits.
+"""
+
+from dataclasses import dataclass
+from itertools import groupby
+
+import torch
+from torch import Tensor, nn
+
+from bleugrad.lab.models.config import ModelConfig
+from bleugrad.lab.models.protocol import TranslationModel, check_source
+from bleugrad.lab.models.search.hypothesis import Hypothesis
+from bleugrad.lab.models.search.largest import largest
+from bleugrad.lab.models.search.prefixes import prefix_beam
+from bleugrad.lab.models.transformer import Layer, position_codes
+from bleugrad.lab.special_ids import BOS, EOS, PAD, UNK
+
+MANY = 16
+"""Sentences from which on aligned rows of logits save more time than the copy of the projection takes."""
+
+CACHED = 2**18
+"""Logits that are computed together: one megabyte of float32, which stays in the cache of a processor."""
+
+BLANK = PAD
+"""The blank of CTC: an id that no text contains."""
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Encoded sources (B, S, H), their lengths (B,) on the same device, and the mask of :func:`attention_mask`."""
+
+    states: Tensor
+    lengths: Tensor
+    mask: Tensor | None
+
+
+def places(lengths: Tensor, longest: int) -> Tensor:
+    """(B, longest) bool, True at the first ``lengths`` (B,) places of each row.
+
+    Example:
+        >>> places(torch.tensor([1, 2]), 2).tolist()
+        [[True, False], [True, True]]
+    """
+    return torch.arange(longest, device=lengths.device) < lengths[:, None]
+
+
+def attention_mask(lengths: Tensor, longest: int) -> Tensor | None:
+    """(B, 1, 1, longest) bool, True at the places that attention may read; None, which is faster, for all."""
+    mask = places(lengths, longest)
+    return None if bool(mask.all()) else mask[:, None, None]
+
+
+class OnePassModel(TranslationModel):
+    """What one-pass models share: an encoder, and decoder layers over positions that come from the source."""
+
+    reads = False  # whether decoder layers read the encoded source
+
+    def __init__(self, config: ModelConfig, source_size: int, target_size: int) -> None:
+        super().__init__(config, source_size, target_size)
+        width, inner = config.hidden, max(1, round(config.inner_factor * config.hidden))
+        sizes = (width, config.heads, inner, config.dropout)
+        self.source_embedding = nn.Embedding(source_size, width)
+        self.dropout = nn.Dropout(config.dropout)
+        self.encoder = nn.ModuleList(Layer(*sizes) for _ in range(config.encoder_layers))
+        self.encoder_norm = nn.LayerNorm(width)
+        self.decoder = nn.ModuleList(Layer(*sizes, reads=self.reads) for _ in range(config.decoder_layers))
+        self.decoder_norm = nn.LayerNorm(width)
+        self.output = nn.Linear(width, target_size)
+
+    def forward(self, source: Tensor, source_lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits (B, T, V), and the number of positions of each sentence (B,)."""
+        hidden, lengths = self.decode(self.encode(source, source_lengths))
+        return self.project(hidden), lengths
+
+    def encode(self, source: Tensor, source_lengths: Tensor) -> Encoded:
+        """Encode sources (B, S), padded on the right with any id; ``source_lengths`` (B,) are at least 1."""
+        check_source(source, source_lengths)
+        lengths = source_lengths.to(source.device)
+        mask = attention_mask(lengths, source.shape[1])
+        embedded = self.source_embedding(source)
+        states = self.dropout(embedded + position_codes(source.shape[1], embedded))
+        for layer in self.encoder:
+            states = layer(states, mask)
+        return Encoded(self.encoder_norm(states), lengths, mask)
+
+    def decode(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
+        """Hidden states (B, T, H) of all positions, and the number of positions of each sentence (B,)."""
+        states, lengths = self.positions(encoded)
+        states = self.dropout(states + position_codes(states.shape[1], states))
+        mask = attention_mask(lengths, states.shape[1])
+        for layer in self.decoder:
+            states = layer(states, mask, encoded.states, encoded.mask)
+        return self.decoder_norm(states), lengths
+
+    def positions(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
+        """The decoder's input (B, T, H), and the number of positions of each sentence (B,)."""
+        raise NotImplementedError
+
+    def tokens(self, best: list[int]) -> tuple[list[int], int]:
+        """The translation in the best symbol of each position, and the number of positions it was made from."""
+        raise NotImplementedError
+
+    @torch.inference_mode()
+    def translate(
+        self, source: Tensor, source_lengths: Tensor, maximum: Tensor, forbid_unk: bool = False
+    ) -> list[Hypothesis]:
+        """The most likely symbol at each position, in one pass, as a translation of at most ``maximum`` (B,) tokens.
+
+        The log-probability is that of these symbols, up to EOS or of all frames, and the score its mean over them.
+        """
+        hidden, lengths = self.evaluated(source, source_lengths)
+        project = self.projection() if len(source) >= MANY else self.project
+        never, found = self.never(forbid_unk), []
+        parts = [largest_symbols(project(rows), never) for rows in hidden.flatten(0, 1).split(self.chunk)]
+        log_probs, best = (torch.cat(part).view(hidden.shape[:2]) for part in zip(*parts, strict=True))
+        for row, values, length, most in zip(
+            best.tolist(), log_probs.tolist(), lengths.tolist(), maximum.tolist(), strict=True
+        ):
+            tokens, used = self.tokens(row[:length])
+            log_prob = sum(values[:used])
+            found.append(Hypothesis(tokens[:most], log_prob, log_prob / max(used, 1)))
+        return found
+
+    @property
+    def chunk(self) -> int:
+        """Rows of logits that a cache holds."""
+        return max(1, CACHED // self.target_size)
+
+    def evaluated(self, source: Tensor, source_lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """Hidden states and lengths of :meth:`decode`, without dropout in any mode."""
+        training = self.training
+        if training:  # a walk over all modules takes as long as a layer
+            self.eval()
+        found = self.decode(self.encode(source, source_lengths))
+        if training:
+            self.train()
+        return found
+
+    def never(self, forbid_unk: bool) -> list[int]:
+        """The symbols that are never chosen."""
+        return [BOS, UNK] if forbid_unk else [BOS]
+
+
+class RowModel(OnePassModel):
+    """Kind "nat": one token per position, and EOS ends the sentence.
+
+    A source of S tokens has ``ceil(position_factor * S) + position_extra`` positions. Position t starts from the
+    encoded source token ``t / position_factor``, and the decoder layers read the whole source.
+
+    Example:
+        >>> import torch
+        >>> model = RowModel(ModelConfig("nat", hidden=8, heads=2), source_size=30, target_size=40)
+        >>> logits, positions = model(torch.tensor([[7, 9, 3], [5, 3, 0]]), torch.tensor([3, 2]))
+        >>> logits.shape, positions
+        (torch.Size([2, 7, 40]), tensor([7, 6]))
+    """
+
+    reads = True
+
+    def positions(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
+        """The encoded token at the same place of the source, or the last one."""
+        config = self.config
+        lengths = (encoded.lengths * config.position_factor).ceil().long() + config.position_extra
+        longest = int(lengths.max()) if len(lengths) else 1
+        place = (torch.arange(longest, device=lengths.device) / config.position_factor).long()
+        place = torch.minimum(place, encoded.lengths[:, None] - 1)
+        return encoded.states.gather(1, place[..., None].expand(-1, -1, encoded.states.shape[-1])), lengths
+
+    def tokens(self, best: list[int]) -> tuple[list[int], int]:
+        """The tokens before the first EOS."""
+        end = best.index(EOS) if EOS in best else len(best)
+        return best[:end], min(end + 1, len(best))
+
+    def never(self, forbid_unk: bool) -> list[int]:
+        """Never PAD, BOS, and UNK if it is forbidden."""
+        return [PAD, *super().never(forbid_unk)]
+
+
+class FrameModel(OnePassModel):
+    """Kind "ctc": ``upsampling`` frames per source token, each a token or blank; see :func:`collapsed`.
+
+    The id of blank is that of padding.
+
+    Example:
+        >>> import torch
+        >>> model = FrameModel(ModelConfig("ctc", hidden=8, heads=2), source_size=30, target_size=40)
+        >>> logits, frames = model(torch.tensor([[7, 9, 3], [5, 3, 0]]), torch.tensor([3, 2]))
+        >>> logits.shape, frames
+        (torch.Size([2, 9, 40]), tensor([9, 6]))
+    """
+
+    def __init__(self, config: ModelConfig, source_size: int, target_size: int) -> None:
+        super().__init__(config, source_size, target_size)
+        self.upsample = nn.Linear(config.hidden, config.upsampling * config.hidden)
+
+    def positions(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
+        """The frames of each encoded token, side by side."""
+        frames = self.upsample(encoded.states).unflatten(-1, (self.config.upsampling, -1))
+        return frames.flatten(1, 2), encoded.lengths * self.config.upsampling
+
+    def tokens(self, best: list[int]) -> tuple[list[int], int]:
+        """The collapsed frames."""
+        return collapsed(best), len(best)
+
+    @torch.inference_mode()
+    def beam(
+        self, source: Tensor, source_lengths: Tensor, maximum: Tensor, width: int, n_best: int, forbid_unk: bool = False
+    ) -> list[list[Hypothesis]]:
+        """The ``n_best`` translations of :func:`prefix_beam`; the score is the log-probability per frame."""
+        hidden, lengths = self.evaluated(source, source_lengths)
+        log_probs = symbol_log_probs(self.project(hidden), self.never(forbid_unk))
+        found = []
+        for rows, length, longest in zip(log_probs, lengths.tolist(), maximum.tolist(), strict=True):
+            best = prefix_beam(rows[:length], BLANK, width, longest)[:n_best]
+            found.append([Hypothesis(list(prefix), log_prob, log_prob / length) for prefix, log_prob in best])
+        return found
+
+    def never(self, forbid_unk: bool) -> list[int]:
+        """Never EOS, BOS, and UNK if it is forbidden."""
+        return [EOS, *super().never(forbid_unk)]
+
+
+def symbol_log_probs(logits: Tensor, never: list[int]) -> Tensor:
+    """Log-probabilities of the symbols, in float32 or finer, -inf for those that are ``never`` chosen."""
+    with torch.autocast(logits.device.type, enabled=False):
+        log_probs = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
+        log_probs[..., never] = -torch.inf
+    return log_probs
+
+
+def largest_symbols(logits: Tensor, never: list[int]) -> tuple[Tensor, Tensor]:
+    """The highest log-probability of each row of logits (N, V), and its symbol, (N,) each."""
+    log_probs, symbols = largest(symbol_log_probs(logits, never), 1)
+    return log_probs[:, 0], symbols[:, 0]
+
+
+def collapsed(frames: list[int]) -> list[int]:
+    """The output of CTC frames: equal neighbours are merged, then blanks removed.
+
+    Example:
+        >>> collapsed([5, 5, 0, 5, 7, 7, 0])
+        [5, 5, 7]
+    """
+    return [token for token, _ in groupby(frames) if token != BLANK]

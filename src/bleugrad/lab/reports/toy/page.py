@@ -1,0 +1,108 @@
+"""The report of the toy study, from its run directory."""
+
+from pathlib import Path
+from typing import Any
+
+from bleugrad.lab.reports import page
+from bleugrad.lab.reports.settings import command_part, settings_tables
+from bleugrad.lab.reports.style import save_figure
+from bleugrad.lab.reports.toy import figures
+from bleugrad.lab.reports.toy.tables import correlation_range, curve_table, orders, repeat_table
+from bleugrad.lab.runs.directory import FIGURES, REPORT, SavedRun, read_run
+from bleugrad.lab.runs.files import write_text
+
+
+def write_report(path: Path) -> None:
+    """Draw the figures of the run in ``path`` and write its page."""
+    run = read_run(path)
+    folder = path / FIGURES
+    folder.mkdir(exist_ok=True)
+    for order in orders(run):
+        save_figure(folder, f"bleu-{order}", 5.0, figures.draw_learning_curve(_curves(run, order)))
+    if run.summary["repeats"] is not None:
+        cases = _records(run, "case")
+        save_figure(folder, "repeats-example", 3.8, figures.draw_example(_records(run, "example")))
+        save_figure(folder, "repeats-matches", 3.8, figures.draw_match_errors(cases))
+        save_figure(folder, "repeats-bleu", 3.8, figures.draw_bleu_errors(cases))
+    write_text(path / REPORT, render(run))
+
+
+def render(run: SavedRun) -> str:
+    """The page. The figures must exist already."""
+    parts = [page.paragraph(_introduction(run)), page.heading("Learning curves")]
+    parts += [_curve_figures(run), page.table(*curve_table(run))]
+    if run.summary["repeats"] is not None:
+        parts += [page.heading("Repeated words"), page.paragraph(_REPEATS)]
+        parts += [_repeat_figures(run), page.table(*repeat_table(run))]
+    parts += [page.heading("How it was made"), *command_part(run), *settings_tables(run)]
+    return page.page("Toy study: BLEU by gradient ascent on free logits", parts)
+
+
+def _introduction(run: SavedRun) -> str:
+    config = run.config
+    surrogate = "the paper's bound" if config["method"] == "bound" else "the exact expectation"
+    found = "; ".join(f"BLEU-{order}: {correlation_range(run, order, 'bound')}" for order in orders(run))
+    return (
+        f"Gradient ascent on {surrogate} trains random logits ({config['length']} positions, {config['vocabulary']} "
+        f"words) towards a random reference, with {config['seeds']} seeds. The paper claims that its bound and the "
+        f"expected BLEU rise together. Correlation of the bound with sampled E[BLEU] over a run: {found}."
+    )
+
+
+def _curve_figures(run: SavedRun) -> str:
+    composite = " The 1 that the paper subtracts from its bound is added back."
+    return page.figures(
+        page.figure(
+            run.path / FIGURES,
+            f"bleu-{order}",
+            f"Learning curves of BLEU-{order}: argmax, bound, exact expectation and sampled expectation against steps",
+            f"BLEU-{order}, seed {run.about['seed']}. Crosses: mean of {run.config['samples']} samples, with standard "
+            "error. Below: each surrogate minus sampled E[BLEU]; thin lines are the other seeds."
+            + (composite if order > 1 else ""),
+        )
+        for order in orders(run)
+    )
+
+
+_REPEATS = (
+    "The paper's bound is a lower bound if the n-grams of the reference are distinct and do not overlap themselves. "
+    "If a word repeats, it can exceed the true value; the exact recursion cannot. These cases are small enough to "
+    "enumerate every sequence."
+)
+
+
+def _repeat_figures(run: SavedRun) -> str:
+    order = run.config["repeats"]["max_order"]
+    described = (
+        (
+            "repeats-example",
+            "Expected matches of the reference a a: the bound lies above the truth up to probability 0.7",
+            "The smallest example: reference a a, three positions. At probability 0.5 the bound is 1.5, the truth "
+            "1.375.",
+        ),
+        (
+            "repeats-matches",
+            "Relative error of the bound against true expected matches, distinct and repeated words",
+            f"Random cases, one point per order up to {order}. Points above 0 violate the bound.",
+        ),
+        (
+            "repeats-bleu",
+            "Surrogate BLEU minus true expected BLEU for references with repeated words",
+            f"BLEU-{order} of exact expectations and of bounds, for references with repeated words and smoothing "
+            f"{run.config['repeats']['smoothing']:g}. BLEU of exact expectations is an upper bound: never below 0.",
+        ),
+    )
+    return page.figures(page.figure(run.path / FIGURES, *texts) for texts in described)
+
+
+def _curves(run: SavedRun, order: int) -> list[list[dict[str, Any]]]:
+    """The measurements of one order, grouped by seed."""
+    by_seed: dict[int, list[dict[str, Any]]] = {}
+    for record in _records(run, "curve"):
+        if record["order"] == order:
+            by_seed.setdefault(record["seed"], []).append(record)
+    return list(by_seed.values())
+
+
+def _records(run: SavedRun, kind: str) -> list[dict[str, Any]]:
+    return [record for record in run.records if record["kind"] == kind]

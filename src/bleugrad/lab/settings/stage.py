@@ -1,0 +1,193 @@
+"""Settings of a stage: a frozen dataclass whose fields have a help text and a checked range."""
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from bleugrad.lab.errors import UsageError
+
+LARGEST: dict[type, float] = {int: 2**31 - 1, float: 1e30}
+"""The largest absolute value of an option without limits of its own; fits in 32 bits."""
+SMALLEST = 1e-30
+LARGEST_SEED = 2**63 - 1
+
+
+def option(
+    default: Any, help: str, *, minimum: float | None = None, above: float | None = None, maximum: float | None = None
+) -> Any:
+    """A field with its default, its help text and the range of its value (of each element, for a tuple).
+
+    ``minimum`` and ``maximum`` are allowed themselves, and are plus and minus ``LARGEST`` by default; ``above`` is not.
+    """
+    limits = {"minimum": minimum, "above": above, "maximum": maximum}
+    return dataclasses.field(default=default, metadata={"help": help, **limits})
+
+
+def stage(kind: "type[Stage]", help: str) -> Any:
+    """A field that is a stage itself: a table of the TOML file, a prefix of the command-line options."""
+    return dataclasses.field(default_factory=kind, metadata={"help": help})
+
+
+def tables(default: Mapping[str, Any], help: str) -> Any:
+    """A field of free tables by name, which the stage itself checks; the command line has no options for them."""
+    return dataclasses.field(default_factory=lambda: dict(default), metadata={"help": help})
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Base of all settings. Types: int, float, str, bool, a Literal of strings, a tuple of numbers, a Stage, a dict.
+
+    Example:
+        >>> @dataclass(frozen=True)
+        ... class Walk(Stage):
+        ...     steps: int = option(10, "steps to take", minimum=1)
+        >>> Walk(steps=0)
+        Traceback (most recent call last):
+        bleugrad.lab.errors.UsageError: steps is 0; expected at least 1
+    """
+
+    def __post_init__(self) -> None:
+        for setting in settings(type(self)):
+            object.__setattr__(self, setting.name, setting.checked(getattr(self, setting.name)))
+
+
+@dataclass(frozen=True)
+class RunStage(Stage):
+    """Base of the settings of a whole run, which has one random seed."""
+
+    seed: int = option(0, "random seed; later runs use seed + 1, seed + 2, ...", minimum=0, maximum=LARGEST_SEED)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One field of a stage, with its type resolved."""
+
+    name: str
+    kind: Any
+    field: "dataclasses.Field[Any]"
+
+    @property
+    def help(self) -> str:
+        """The help text."""
+        return str(self.field.metadata["help"])
+
+    @property
+    def default(self) -> Any:
+        """The default value."""
+        factory = self.field.default_factory
+        return self.field.default if factory is dataclasses.MISSING else factory()
+
+    @property
+    def is_stage(self) -> bool:
+        """Whether the value is a stage itself."""
+        return isinstance(self.kind, type) and issubclass(self.kind, Stage)
+
+    @property
+    def is_tables(self) -> bool:
+        """Whether the value is a dict of tables."""
+        return get_origin(self.kind) is dict
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The allowed words of a Literal; empty for other types."""
+        return get_args(self.kind) if get_origin(self.kind) is Literal else ()
+
+    @property
+    def item_kind(self) -> Any:
+        """The type of a value, or of the elements of a tuple."""
+        if self.is_tuple:
+            return get_args(self.kind)[0]
+        return str if self.choices else self.kind
+
+    @property
+    def is_tuple(self) -> bool:
+        """Whether the value is a tuple."""
+        return get_origin(self.kind) is tuple
+
+    def checked(self, value: Any) -> Any:
+        """The value, converted if that is lossless (int to float, list to tuple); an error names the setting."""
+        if self.is_stage:
+            if not isinstance(value, self.kind):
+                raise UsageError(f"{self.name} is {value!r}; expected a table of settings")
+            return value
+        if self.is_tables:
+            if not isinstance(value, Mapping) or not all(isinstance(table, Mapping) for table in value.values()):
+                raise UsageError(f"{self.name} is {value!r}; expected tables [{self.name}.NAME]")
+            return dict(value)
+        if not self.is_tuple:
+            return self._checked_item(value)
+        if not isinstance(value, list | tuple) or not value:
+            raise UsageError(f"{self.name} is {value!r}; expected a list of at least one {_noun(self.item_kind)}")
+        return tuple(self._checked_item(item) for item in value)
+
+    def _checked_item(self, value: Any) -> Any:
+        if self.choices:
+            if value not in self.choices:
+                raise UsageError(f"{self.name} is {value!r}; expected {' or '.join(map(repr, self.choices))}")
+            return value
+        limits = self.field.metadata
+        check_value(self.name, value, limits["minimum"], limits["maximum"])
+        if self.item_kind is float and type(value) is int:
+            value = float(value)
+        if type(value) is not self.item_kind:
+            raise UsageError(f"{self.name} is {value!r}; expected {_noun(self.item_kind, article=True)}")
+        if limits["above"] is not None and value <= limits["above"]:
+            raise UsageError(f"{self.name} is {value}; expected more than {limits['above']}")
+        return value
+
+
+def check_value(name: str, value: Any, minimum: float | None = None, maximum: float | None = None) -> None:
+    """Raise for text that a file cannot hold and for numbers out of range; ``LARGEST`` is the default range."""
+    if isinstance(value, str):
+        if "\0" in value or value != value.encode(errors="ignore").decode():
+            raise UsageError(f"{name} is {value!r}; expected UTF-8 text without NUL")
+        return
+    if type(value) not in LARGEST:
+        return
+    if type(value) is int and value.bit_length() > 63:  # too long to print
+        raise UsageError(f"{name} is a whole number of {value.bit_length()} bits; expected at most 63")
+    if not math.isfinite(value):
+        raise UsageError(f"{name} is {value}; expected a finite number")
+    if value < (least := -LARGEST[type(value)] if minimum is None else minimum):
+        raise UsageError(f"{name} is {value}; expected at least {least}")
+    if value > (most := LARGEST[type(value)] if maximum is None else maximum):
+        raise UsageError(f"{name} is {value}; expected at most {most}")
+    if 0 < abs(value) < SMALLEST:
+        raise UsageError(f"{name} is {value}; expected 0, or at least {SMALLEST} in size")
+
+
+def settings(kind: type[Stage]) -> list[Setting]:
+    """The settings of a stage, in order."""
+    hints = get_type_hints(kind)
+    return [Setting(field.name, hints[field.name], field) for field in dataclasses.fields(kind)]
+
+
+def walk(kind: type[Stage], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Setting]]:
+    """The settings of a stage and of its inner stages, each with its path of names; without free tables."""
+    for setting in settings(kind):
+        here = (*path, setting.name)
+        if setting.is_stage:
+            yield from walk(setting.kind, here)
+        elif not setting.is_tables:
+            yield here, setting
+
+
+def value_at(config: Stage, path: tuple[str, ...]) -> Any:
+    """The value at a path of names."""
+    return attrgetter(".".join(path))(config)
+
+
+def differences(one: Stage, other: Stage) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
+    """The path of each setting in which two configurations differ, with both values."""
+    for path, _ in walk(type(one)):
+        values = value_at(one, path), value_at(other, path)
+        if values[0] != values[1]:
+            yield path, *values
+
+
+def _noun(kind: Any, article: bool = False) -> str:
+    noun = {int: "whole number", float: "number", str: "text", bool: "true or false"}[kind]
+    return f"a {noun}" if article and kind in (int, float) else noun

@@ -1,0 +1,67 @@
+"""Translations and scores of a trained model on a split."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bleugrad.lab.data.corpus import Split
+from bleugrad.lab.data.preparation import prepare_split
+from bleugrad.lab.errors import FailureError
+from bleugrad.lab.runs.directory import evaluation_file
+from bleugrad.lab.runs.files import write_json, write_text
+from bleugrad.lab.training.scores import Scores, score
+from bleugrad.lab.training.system import TranslationSystem, load
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Translations of a split and their scores."""
+
+    split: str
+    beam: int
+    hypotheses: list[str]
+    scores: Scores
+
+    def to_json(self) -> dict[str, Any]:
+        """All but the translations."""
+        return {"split": self.split, "beam": self.beam, **self.scores.to_json()}
+
+    @property
+    def search(self) -> str:
+        """The kind of search, as text."""
+        return "greedy" if self.beam == 1 else f"beam {self.beam}"
+
+    def write(self, run: Path) -> tuple[Path, Path]:
+        """Save translations, one per line, and scores into a run; returns both paths."""
+        texts, scores = (evaluation_file(run, self.split, self.beam, kind) for kind in ("txt", "json"))
+        try:
+            texts.parent.mkdir(exist_ok=True)
+            write_text(texts, "".join(f"{line}\n" for line in self.hypotheses))
+            write_json(scores, self.to_json())
+        except OSError as error:
+            raise FailureError(f"cannot write to {texts.parent}: {error.strerror}") from None
+        return texts, scores
+
+
+def evaluate_run(directory: Path, device: str, split: str, beams: Iterable[int | None]) -> Iterator[Evaluation]:
+    """Translate a split of the corpus of a training run with its best model, and save and return the results."""
+    system = load(directory, device)
+    if system.config.threads:
+        torch.set_num_threads(system.config.threads)
+    sentences = prepare_split(system.config.data, split)
+    for beam in beams:
+        found = evaluate(system, sentences, split, beam)
+        found.write(directory)
+        yield found
+
+
+def evaluate(system: TranslationSystem, split: Split, name: str, beam: int | None = 1) -> Evaluation:
+    """Translate a split, whose name is ``name``, and score it; a ``beam`` of 1 is greedy search, None the default."""
+    if len(split) == 0:
+        raise FailureError(f"the corpus has no sentences in {name!r}")
+    beam = system.beam(beam)
+    hypotheses = system.translate(split.sources, beam)
+    return Evaluation(name, beam, hypotheses, score(hypotheses, split.references, system.config.evaluation.tokenize))

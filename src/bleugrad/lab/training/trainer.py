@@ -1,0 +1,338 @@
+"""The training loop, from top to bottom: ``Trainer.train`` calls the methods below it in their order."""
+
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bleugrad.lab.data.batches import BatchPlan, Windows, shard
+from bleugrad.lab.data.corpus import Split
+from bleugrad.lab.data.encoding import EncodedSplit
+from bleugrad.lab.errors import FailureError
+from bleugrad.lab.models.protocol import TranslationModel
+from bleugrad.lab.runs.directory import Run, remove_evaluations
+from bleugrad.lab.runs.progress import Progress
+from bleugrad.lab.training.board import Board, open_boards
+from bleugrad.lab.training.checkpoints import (
+    BEST,
+    FOLDER,
+    LAST,
+    Checkpoint,
+    put_optimizer,
+    put_weights,
+    split_recent,
+    weights_of,
+    write_checkpoint,
+)
+from bleugrad.lab.training.config import TrainConfig
+from bleugrad.lab.training.objectives import build_objective
+from bleugrad.lab.training.optimizer import build_optimizer
+from bleugrad.lab.training.processes import SingleProcess
+from bleugrad.lab.training.schedule import Schedule, step_factor
+from bleugrad.lab.training.scores import Scores, score
+from bleugrad.lab.training.state import Position, seed_step
+from bleugrad.lab.training.translation import translate_ids
+from bleugrad.lab.training.vocabularies import Vocabularies
+
+
+@dataclass(frozen=True)
+class TrainingSetup:
+    """Settings, model and data of a training run.
+
+    ``fingerprints`` identify data and vocabularies in checkpoints. With ``validate_first`` the initial weights, which
+    another run trained, are validated before the first epoch.
+    """
+
+    config: TrainConfig
+    model: TranslationModel
+    vocabularies: Vocabularies
+    train: EncodedSplit
+    valid: Split
+    fingerprints: dict[str, Any] = field(default_factory=dict)
+    validate_first: bool = False
+
+
+class Trainer:
+    """One process of a training run. Only rank 0 has a ``run`` to write to."""
+
+    def __init__(self, setup: TrainingSetup, processes: SingleProcess, run: Run | None = None) -> None:
+        config, vocabularies = setup.config, setup.vocabularies
+        self.setup, self.config, self.processes, self.run = setup, config, processes, run
+        self.model = setup.model.to(processes.device)
+        self.plan = BatchPlan(setup.train, config.data.batch_by, config.data.batch_size * processes.world, config.seed)
+        self.valid_sources = vocabularies.source.encode_lines(setup.valid.sources)
+        starts = vocabularies.target.word_start()
+        word_start = None if starts is None else torch.tensor(starts)
+        objective = build_objective(self.model, config.objective, processes.group, word_start)
+        self.inner_objective, self.objective = objective, processes.prepare(objective)
+        self.parameters = list(self.model.parameters())
+        self.optimizer = build_optimizer(self.model, config.optimizer)
+        self.schedule = Schedule(config.optimizer.learning_rate)
+        self.position = Position()
+        self.history: list[dict[str, Any]] = []
+        self.recent: list[dict[str, Tensor]] = []
+        self.boards: list[Board] = []
+        self.timed = 0, time.monotonic()
+
+    def restore(self, checkpoint: Checkpoint, path: Path) -> None:
+        """Load a checkpoint to resume from."""
+        position, self.history = Position(**checkpoint.state["position"]), checkpoint.state["history"]
+        steps = len(self.windows(position.epoch))
+        if position.done >= steps:
+            raise FailureError(f"{path} does not fit the run: {position.done} steps of an epoch of {steps} are done")
+        if not self.config.optimizer.validate_every and position.step != self.validated + position.done:
+            raise FailureError(f"{path} does not fit the run: step {position.step} is not in epoch {position.epoch}")
+        put_weights(self.model, checkpoint.weights, path)
+        self.recent = split_recent(self.model, checkpoint.recent, self.config.optimizer.average, path)
+        put_optimizer(self.model, self.optimizer, checkpoint.optimizer, position.step, path)
+        self.schedule = Schedule(**checkpoint.state["schedule"])
+        self.position = position
+
+    @property
+    def validated(self) -> int:
+        """The step of the last validation."""
+        return int(self.history[-1]["step"]) if self.history else 0
+
+    @property
+    def over(self) -> bool:
+        """Whether the last epoch or early stopping ends the run."""
+        optimizer = self.config.optimizer
+        return self.position.epoch > optimizer.epochs or self.schedule.over(optimizer)
+
+    def train(self) -> dict[str, Any]:
+        """Train to the end and return the summary, which is also saved."""
+        if self.run is not None:
+            self.boards = open_boards(self.config, self.run, self.position.step)
+        if self.setup.validate_first and not self.history:
+            self.validate(epoch=0)
+        while not self.over:
+            self.train_epoch()
+        for board in self.boards:
+            board.close()
+        return self.summarise()
+
+    def train_epoch(self) -> None:
+        """Train for the rest of the current epoch."""
+        self.model.train()
+        self.inner_objective.likelihood_only = self.position.epoch <= self.config.objective.likelihood_epochs
+        self.inner_objective.tau = self.tau()
+        windows = self.windows(self.position.epoch)
+        left = range(self.position.done, len(windows))
+        self.timed = self.position.step, time.monotonic()
+        what = f"epoch {self.position.epoch}/{self.config.optimizer.epochs}"
+        with Progress(len(left), what) if self.run is not None else nullcontext() as progress:
+            for number in left:
+                loss, norm = self.take_step(windows[number])
+                self.position.step += 1
+                self.position.done += 1
+                self.position.loss += loss
+                if progress is not None:
+                    progress.advance(loss=loss)
+                if self.position.step % self.config.record_every == 0:
+                    rate = self.learning_rate(self.position.step)
+                    self.record("step", loss=loss, gradient_norm=norm, learning_rate=rate)
+                if self.position.done < len(windows):
+                    self.save_inside()
+                    if self.over:
+                        return
+        self.end_epoch()
+
+    def save_inside(self) -> None:
+        """Validate or save inside an epoch, where the settings say so."""
+        step, validate, save = self.position.step, self.config.optimizer.validate_every, self.config.checkpoint_every
+        if validate and step % validate == 0:
+            self.validate(self.position.epoch, ended=False)
+        elif save and step % save == 0:
+            self.save(LAST)
+
+    def end_epoch(self) -> None:
+        """Validate after an epoch, or go on to the next one if only some steps are validated."""
+        position, optimizer = self.position, self.config.optimizer
+        every, last = optimizer.validate_every, position.epoch == optimizer.epochs
+        if not every or last or position.step % every == 0:
+            self.validate(position.epoch)
+        else:
+            self.position = Position(position.epoch + 1, 0, position.step, position.loss)
+            self.save(LAST)
+
+    def learning_rate(self, step: int) -> float:
+        """The learning rate of an update, counted from 1."""
+        optimizer = self.config.optimizer
+        total = optimizer.epochs * self.steps_per_epoch if optimizer.decay == "cosine" else 0
+        return self.schedule.learning_rate * step_factor(step, total, optimizer)
+
+    @cached_property
+    def steps_per_epoch(self) -> int:
+        """The updates of the first epoch, and about as many of the others."""
+        return len(self.windows(1))
+
+    def windows(self, epoch: int) -> Windows:
+        """The batches of an epoch, of all processes together, grouped by optimizer step."""
+        return Windows(self.plan.epoch(epoch), self.config.optimizer.accumulation)
+
+    def take_step(self, window: Sequence[Sequence[int]]) -> tuple[float, float]:
+        """One update; returns the loss over all processes and the norm of its gradient.
+
+        The weight of a batch in its window is its share of tokens for cross-entropy, else of sentences.
+        """
+        processes = self.processes
+        seed_step(self.config.seed, self.position.step, processes.rank)
+        shares = self.shares(window)
+        total = 0.0
+        for number, indices in enumerate(shard(window, processes.rank, processes.world)):
+            batch = self.plan.collate(indices).to(processes.device)
+            with processes.accumulation(self.objective, last=number == len(window) - 1):
+                loss = self.objective(batch, self.own_probability()) * shares[number]
+                processes.backward(loss)
+            total += loss.item()
+        norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.config.optimizer.clip or math.inf).item()
+        if not math.isfinite(norm):
+            raise FailureError(
+                f"the gradient at step {self.position.step + 1} is not finite; the last checkpoint is unchanged; "
+                "try a lower learning rate or a smaller clip"
+            )
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.learning_rate(self.position.step + 1)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return processes.sum([total])[0] / processes.world, norm
+
+    def shares(self, window: Sequence[Sequence[int]]) -> list[float]:
+        """The weight of each batch of a window."""
+        sizes: list[int] = [len(indices) for indices in window]
+        if self.config.objective.name == "ce":
+            sizes = [self.plan.target_tokens(indices) for indices in window]
+        return [size / sum(sizes) for size in sizes]
+
+    def own_probability(self) -> float:
+        """The share of own tokens of a mixture in this epoch, linear from the first to the last epoch."""
+        objective = self.config.objective
+        return objective.own_first + self.done * (objective.own_last - objective.own_first)
+
+    def tau(self) -> float:
+        """The sharpness of a soft beam in this epoch, geometric from the first to the last epoch."""
+        objective = self.config.objective
+        return float(objective.tau_first * (objective.tau_last / objective.tau_first) ** self.done)
+
+    @property
+    def done(self) -> float:
+        """0 in the first epoch, 1 in the last."""
+        return (self.position.epoch - 1) / max(self.config.optimizer.epochs - 1, 1)
+
+    def validate(self, epoch: int, ended: bool = True) -> None:
+        """Measure BLEU in or after an epoch, and save the weights, also as the best if they are."""
+        steps, seconds = self.position.step - self.timed[0], time.monotonic() - self.timed[1]
+        with self.averaged():
+            scores = self.score_valid()
+            learning_rate = self.learning_rate(max(self.position.step, 1))
+            improved = self.schedule.observe(scores.bleu, epoch, self.config.optimizer)
+            position, since = self.position, self.position.step - self.validated
+            loss = position.loss / since if since else None
+            self.history.append({"epoch": epoch, "step": position.step, "train_loss": loss, **scores.to_json()})
+            self.record("epoch", epoch=epoch, train_loss=loss, learning_rate=learning_rate, **scores.to_json())
+            self.say_validated(epoch, ended, steps, seconds, scores, improved)
+            here = (epoch + 1, 0) if ended else (epoch, position.done)
+            self.position = Position(*here, position.step, 0.0)
+            if improved:
+                self.save(BEST)
+        self.save(LAST)
+        self.timed = self.position.step, time.monotonic()
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """The model with the mean of its weights at the last validations, this one included."""
+        most = self.config.optimizer.average
+        if most == 1:
+            yield
+            return
+        own = weights_of(self.model)
+        self.recent = [*self.recent, own][-most:]
+        self.put({name: torch.stack([one[name] for one in self.recent]).mean(0) for name in own})
+        try:
+            yield
+        finally:
+            self.put(own)
+
+    def put(self, weights: Mapping[str, Tensor]) -> None:
+        """Copy weights into the model."""
+        with torch.no_grad():
+            for name, parameter in self.model.named_parameters():
+                parameter.copy_(weights[name])
+
+    def say_validated(
+        self, epoch: int, ended: bool, steps: int, seconds: float, scores: Scores, improved: bool
+    ) -> None:
+        """Print a validation; ``steps`` and ``seconds`` are those since the last one or the last resume."""
+        if self.run is None:
+            return
+        loss = self.history[-1]["train_loss"]
+        trained = "" if loss is None else f"loss {loss:.4f}, {steps / max(seconds, 1e-9):.1f} steps/s, "
+        if steps:
+            self.run.record_time(epoch=epoch, steps=steps, seconds=round(seconds, 4))
+        where = f"epoch {epoch}" if ended else f"step {self.position.step}, epoch {epoch}"
+        best = " (best so far)" if improved else ""
+        self.run.say(f"{where}: {trained}valid {scores.line()}{best}")
+
+    def score_valid(self) -> Scores:
+        """Scores of translations of the validation text, in every process."""
+        model, settings = self.model, self.config.evaluation
+        width = settings.validation_beam
+        hypotheses = translate_ids(model, self.valid_sources, settings, self.processes, width=width)
+        texts = [self.setup.vocabularies.target.decode(best[0].tokens) for best in hypotheses]
+        return score(texts, self.setup.valid.references, settings.tokenize)
+
+    def record(self, kind: str, **values: Any) -> None:
+        """Write one measurement to metrics.jsonl and the boards; no times, so that repeated runs are identical."""
+        if self.run is not None:
+            self.run.record(kind=kind, step=self.position.step, **values)
+            for board in self.boards:
+                board.write(kind, self.position.step, values)
+
+    def save(self, name: str) -> None:
+        """Write a checkpoint: the weights, and in the last one everything that a resume needs."""
+        if self.run is not None:
+            state = {
+                "position": asdict(self.position),
+                "schedule": asdict(self.schedule),
+                "history": self.history,
+                "records_end": self.run.records.flush(),
+                **self.setup.fingerprints,
+            }
+            if name == BEST:
+                remove_evaluations(self.run.path)
+            checkpoint = Checkpoint.take(self.model, self.optimizer if name == LAST else None, state)
+            if name == LAST:
+                recent = {f"{place}.{name}": one[name] for place, one in enumerate(self.recent) for name in one}
+                checkpoint = replace(checkpoint, recent=recent)
+            write_checkpoint(self.run.path / FOLDER / name, checkpoint)
+
+    def summarise(self) -> dict[str, Any]:
+        """The results of the run."""
+        scores = self.history[-1]
+        summary = {
+            "objective": self.config.objective.name,
+            "best_bleu": self.schedule.best,
+            "best_epoch": self.schedule.best_epoch,
+            "best_step": next(one["step"] for one in self.history if one["bleu"] == self.schedule.best),
+            "epochs": self.position.epoch - 1,
+            "steps": self.position.step,
+            "training_pairs": len(self.setup.train),
+            "parameters": sum(parameter.numel() for parameter in self.parameters),
+            "bleu_signature": scores["bleu_signature"],
+            "chrf_signature": scores["chrf_signature"],
+            "history": self.history,
+        }
+        if self.run is not None:
+            self.run.summarise(summary)
+            self.run.say(
+                f"best: epoch {self.schedule.best_epoch}, valid BLEU {100 * self.schedule.best:.2f} "
+                f"({scores['bleu_signature']})"
+            )
+        return summary

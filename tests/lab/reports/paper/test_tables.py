@@ -1,0 +1,93 @@
+"""The tables of the paper's experiment: the form of the paper's, bold only where a test supports it."""
+
+from bleugrad.lab.reports.page import Strong
+from bleugrad.lab.reports.paper.tables import (
+    base_table,
+    bold_rule,
+    choices_table,
+    differences_table,
+    lengths_table,
+    power,
+    results_table,
+    scores_table,
+    tries_table,
+)
+from tests.lab.reports.paper.summary import make_summary
+
+
+def test_the_form_is_that_of_the_papers_tables():
+    table = results_table(make_summary())
+    assert table.header == ["", "CE", "exact"]
+    assert table.rows == [
+        ["greedy", "31.00 ± 0.20", "33.00 ± 0.20"],
+        ["beam 5", "31.00 ± 0.20", "33.00 ± 0.20"],
+    ]
+
+
+def test_only_what_the_test_supports_is_bold():
+    (_, ce, exact), (_, _, with_beam) = results_table(make_summary()).rows
+    assert isinstance(exact, Strong)
+    assert not isinstance(ce, Strong)
+    assert not isinstance(with_beam, Strong)
+    assert bold_rule(make_summary()).startswith("Bold: better than CE")
+    assert bold_rule(make_summary(best=None)).startswith("Nothing is bold")
+    without = make_summary(best=None)
+    del without["titles"]["ce"]
+    assert bold_rule(without).startswith("Without CE there is nothing to compare with")
+
+
+def test_one_seed_has_no_spread_and_no_test():
+    summary = make_summary(seeds=(1,))
+    assert results_table(summary).rows[0] == ["greedy", "31.00", "33.00"]
+    assert "nothing is bold" in bold_rule(summary)
+    assert power(summary).startswith("With one seed there is no test over seeds")
+    assert differences_table(summary, "greedy").rows == [["exact - CE", "+2.00", "-", "0.40", "0.200"]]
+
+
+def test_few_seeds_are_said_to_show_little():
+    assert "With 2 seeds" in power(make_summary())
+    assert "detects differences from CE of about 0.40 BLEU (greedy) and 0.40 BLEU (beam 5)" in power(make_summary())
+    assert "12.7" in power(make_summary())
+    assert "12.7" not in power(make_summary(seeds=(1, 2, 3)))
+
+
+def test_scores_have_intervals_and_differences():
+    table = scores_table(make_summary())
+    assert table.header == [
+        "",
+        *("greedy", "difference from CE", "95 % interval"),
+        *("beam 5", "difference from CE", "95 % interval"),
+    ]
+    assert table.rows[0][:4] == ["base (first phase)", "30.00 ± 0.20", "-1.00", "29.0 to 31.0"]
+    assert table.rows[1][2] == ""
+    assert table.rows[2][2] == "+2.00"
+
+
+def test_differences_point_away_from_cross_entropy():
+    summary = make_summary()
+    assert differences_table(summary, "greedy").rows == [["exact - CE", "+2.00", "0.010", "0.40", "0.200"]]
+    for pair in summary["scores"]["greedy"]["pairs"]:
+        pair["one"], pair["other"], pair["difference"] = pair["other"], pair["one"], -pair["difference"]
+    assert differences_table(summary, "greedy").rows == [["exact - CE", "+2.00", "0.010", "0.40", "0.200"]]
+    assert len(differences_table(summary, "greedy", every=True).rows) == 3
+
+
+def test_equal_outputs_are_called_equal():
+    summary = make_summary()
+    summary["scores"]["greedy"]["pairs"][2]["equal"] = True
+    assert differences_table(summary, "greedy").rows == [["exact - CE", "0.00", "equal", "", "equal"]]
+
+
+def test_the_details_tell_rates_lengths_and_times():
+    base, ce, exact = choices_table(make_summary()).rows
+    assert base == ["base", "12.5", "3", ""]
+    assert ce == ["CE", "12.5", "2", "1.0e-04"]
+    assert exact[-1] == "1.0e-04, 2.0e-04"
+    assert lengths_table(make_summary()).rows[1][:4] == ["CE", "51.00", "0.981", "0.980"]
+
+
+def test_every_try_is_shown_and_a_base_that_has_not_converged_too():
+    summary = make_summary()
+    assert tries_table(summary).rows[1] == ["exact", "1.0e-04: 31.00", "2.0e-04: 32.00"]
+    summary["runs"]["base"][0]["converged"] = False
+    assert [row[-1] for row in base_table(summary).rows] == ["no", "yes"]

@@ -1,0 +1,483 @@
+"""Objectives: equal to the losses they name, for every feeding, with a gradient for every parameter."""
+
+import dataclasses
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import bleugrad
+from bleugrad.lab.data.batches import BatchPlan
+from bleugrad.lab.data.encoding import EncodedSplit
+from bleugrad.lab.errors import UsageError
+from bleugrad.lab.models.config import ModelConfig
+from bleugrad.lab.models.feeding import feed
+from bleugrad.lab.models.kinds import build_model
+from bleugrad.lab.models.search.soft_beam import soft_beam
+from bleugrad.lab.models.search.strategies import beam
+from bleugrad.lab.special_ids import BOS, EOS, PAD
+from bleugrad.lab.training.config import OWN_TOKENS, ObjectiveConfig
+from bleugrad.lab.training.objectives import build_objective
+from bleugrad.lab.training.ranking import ranking_loss
+
+SOURCES = [[4, 5, 6], [7, 8], [9, 9, 9, 9], [5]]
+TARGETS = [[4, 5], [6, 7, 8], [9, 4, 4, 4], [4]]
+NAMES = ("ce", "bound", "exact", "reinforce", "mrt", "unbiased")
+FEEDINGS = ("reference", "greedy", "sample", "mixture", "gumbel")
+
+
+def make_batch(rows=(0, 1, 2, 3), several=False):
+    references = [[target, target[::-1]] if several else [target] for target in TARGETS]
+    return BatchPlan(EncodedSplit(SOURCES, TARGETS, references)).collate(rows)
+
+
+@pytest.fixture(params=["lstm", "transformer"])
+def model(request, seed):
+    return build_model(ModelConfig(request.param, embedding=8, hidden=8, dropout=0.3, initial_range=0.5), 12, 12)
+
+
+def possible(name, feeding):
+    return name != "ce" or feeding not in OWN_TOKENS
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.5])
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize(
+    ("name", "feeding"), [(name, feeding) for name in NAMES for feeding in FEEDINGS if possible(name, feeding)]
+)
+def test_every_parameter_has_a_gradient_and_an_empty_batch_has_none(model, name, feeding, several, weight):
+    config = ObjectiveConfig(name=name, feeding=feeding, cross_entropy_weight=weight, samples=3)
+    objective = build_objective(model, config)
+    loss = objective(make_batch(several=several), 0.5)
+    assert loss.shape == ()
+    assert loss.isfinite()
+    loss.backward()
+    for parameter_name, parameter in model.named_parameters():
+        assert parameter.grad.isfinite().all(), parameter_name
+        assert parameter.grad.any(), parameter_name
+    model.zero_grad()
+    objective(make_batch((), several=several), 0.5).backward()
+    for parameter_name, parameter in model.named_parameters():
+        assert parameter.grad is not None, f"{parameter_name}: a process would wait for its gradient for ever"
+        assert not parameter.grad.any()
+
+
+def test_cross_entropy_of_own_tokens_is_refused():
+    with pytest.raises(UsageError, match="feeding is 'sample', and cross-entropy needs the reference's tokens"):
+        ObjectiveConfig(feeding="sample")
+
+
+def test_cross_entropy_is_the_mean_over_tokens(model):
+    model.eval()
+    batch = make_batch()
+    logits = model(batch.source, batch.source_lengths, batch.inputs())
+    expected = F.cross_entropy(logits.flatten(0, 1), batch.labels.flatten(), ignore_index=-100)
+    torch.testing.assert_close(build_objective(model, ObjectiveConfig())(batch), expected)
+
+
+def test_smoothed_labels_spread_over_the_vocabulary(model):
+    model.eval()
+    batch = make_batch()
+    log_probs = model(batch.source, batch.source_lengths, batch.inputs()).log_softmax(-1)
+    rows, labels = log_probs[batch.labels != -100], batch.labels[batch.labels != -100]
+    expected = -(0.8 * rows.gather(1, labels[:, None])[:, 0] + 0.2 * rows.mean(-1)).mean()
+    smoothed = ObjectiveConfig(label_smoothing=0.2)
+    torch.testing.assert_close(build_objective(model, smoothed)(batch), expected)
+    mixed = ObjectiveConfig(name="exact", cross_entropy_weight=0.5)
+    found = build_objective(model, dataclasses.replace(mixed, label_smoothing=0.2))(batch)
+    assert found == build_objective(model, mixed)(batch), "only the objective 'ce' is smoothed"
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("level", ["corpus", "sentence"])
+@pytest.mark.parametrize("name", ["bound", "exact"])
+def test_fed_the_reference_the_end_of_a_sentence_counts_as_a_word(model, name, level, several):
+    model.eval()
+    batch = make_batch(several=several)
+    logits = model(batch.source, batch.source_lengths, batch.inputs())
+    references = [[[*target, EOS]] + [[*target[::-1], EOS]] * several for target in TARGETS]
+    loss = bleugrad.ExpectedBLEULoss(method=name, level=level, smoothing=0.5, cross_entropy_weight=0.25)
+    expected = loss(logits, batch.labels, references=references)
+    config = ObjectiveConfig(name=name, level=level, smoothing=0.5, cross_entropy_weight=0.25)
+    torch.testing.assert_close(build_objective(model, config)(batch), expected)
+
+
+@pytest.mark.parametrize("in_words", [False, True])
+def test_the_recommended_recipe_is_that_of_the_losses(model, in_words):
+    model.eval()
+    batch, starts = make_batch(), torch.arange(12) < 6 if in_words else None
+    logits = model(batch.source, batch.source_lengths, batch.inputs())
+    expected = bleugrad.ExpectedBLEULoss.recommended(eos_id=EOS, word_start=starts)(logits, batch.labels)
+    config = ObjectiveConfig(name="exact", recommended=True)
+    torch.testing.assert_close(build_objective(model, config, word_start=starts)(batch), expected)
+
+
+@pytest.mark.parametrize(
+    ("options", "found"), [({"name": "bound"}, "objective 'bound'"), ({"length": "random"}, "length 'random'")]
+)
+def test_options_of_the_recipe_are_refused_with_it(options, found):
+    with pytest.raises(UsageError, match=f"recommended is true with {found}; expected 'exact'"):
+        ObjectiveConfig(**{"name": "exact", "recommended": True} | options)
+
+
+@pytest.mark.parametrize("units", ["tokens", "words"])
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize(("name", "sharpness"), [("bound", 1.0), ("exact", 1.0), ("exact", 0.02)])
+def test_positions_after_the_end_are_certain(model, name, sharpness, several, units):
+    model.eval()
+    batch = make_batch(several=several)
+    logits = model(batch.source, batch.source_lengths, batch.inputs())
+    certain = torch.full((2, logits.shape[-1]), -1e4)
+    certain[:, PAD] = 0
+    word_start = (torch.arange(12) < 6) if units == "words" else None  # the special tokens open words, as two others do
+    scores = []
+    for row, target in enumerate(TARGETS):
+        references = [[*reference, EOS, PAD, PAD] for reference in [target, target[::-1]][: 1 + several]]
+        rows = torch.cat([sharpness * logits[row, : len(target) + 1], certain])
+        scores.append(bleugrad.expected_bleu(rows[None], [references], method=name, word_start=word_start).value)
+    settings = {"name": name, "level": "sentence", "end_positions": 2, "units": units, "sharpness": sharpness}
+    loss = build_objective(model, ObjectiveConfig(**settings), word_start=word_start)(batch)
+    torch.testing.assert_close(loss, 1 - torch.stack(scores).mean())
+    mixed = build_objective(model, ObjectiveConfig(**settings, cross_entropy_weight=0.5), word_start=word_start)(batch)
+    torch.testing.assert_close(mixed, loss + 0.5 * build_objective(model, ObjectiveConfig())(batch))
+
+
+@pytest.mark.parametrize("units", ["tokens", "words"])
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("further", [0, 2])
+@pytest.mark.parametrize("name", ["bound", "exact"])
+def test_fed_the_reference_the_length_can_be_random_too(model, name, further, several, units):
+    """EOS ends the sentence; words after the end of the reference match nothing."""
+    model.eval()
+    batch = make_batch(several=several)
+    logits = model(batch.source, batch.source_lengths, batch.inputs())
+    certain = torch.full((further, logits.shape[-1]), -1e4)
+    certain[:, PAD] = 0
+    word_start = (torch.arange(12) < 6) if units == "words" else None
+    scores = []
+    for row, target in enumerate(TARGETS):
+        references = [target, target[::-1]][: 1 + several]
+        rows = torch.cat([logits[row, : len(target) + 1], certain])
+        result = bleugrad.expected_bleu(rows[None], [references], method=name, eos_id=EOS, word_start=word_start)
+        scores.append(result.value)
+    settings = {"name": name, "level": "sentence", "length": "random", "end_positions": further, "units": units}
+    loss = build_objective(model, ObjectiveConfig(**settings), word_start=word_start)(batch)
+    torch.testing.assert_close(loss, 1 - torch.stack(scores).mean())
+    mixed = build_objective(model, ObjectiveConfig(**settings, cross_entropy_weight=0.5), word_start=word_start)(batch)
+    torch.testing.assert_close(mixed, loss + 0.5 * build_objective(model, ObjectiveConfig())(batch))
+
+
+@pytest.mark.parametrize(("name", "feeding"), [(n, f) for n in ("bound", "exact") for f in ("reference", "greedy")])
+@pytest.mark.parametrize("several", [False, True])
+def test_sharp_rows_are_scored_and_cross_entropy_is_that_of_the_model(model, name, feeding, several):
+    model.eval()
+    batch = make_batch(several=several)
+    settings = {"name": name, "feeding": feeding}
+    mixed = ObjectiveConfig(**settings, sharpness=3.0, cross_entropy_weight=0.5)
+    found = build_objective(model, mixed)(batch)
+    memory = model.encode(batch.source, batch.source_lengths)
+    fed = feed(model, memory, batch.inputs(), feeding, **({"steps": 9} if feeding == "greedy" else {}))
+    cross_entropy = build_objective(model, ObjectiveConfig())(batch)
+    end, mask = ([EOS], batch.labels != -100) if feeding == "reference" else ([], fed.mask)
+    references = [[[*target, *end]] + [[*target[::-1], *end]] * several for target in TARGETS]
+    loss = bleugrad.ExpectedBLEULoss(method=name, eos_id=None if end else EOS)
+    expected = loss(3.0 * fed.logits, references=references, mask=mask)
+    torch.testing.assert_close(found, expected + 0.5 * cross_entropy)
+
+
+@pytest.mark.parametrize("settings", [{"length": "random"}, {"sharpness": 2.0}])
+@pytest.mark.parametrize("name", ["ce", "unbiased"])
+def test_random_lengths_and_sharp_rows_are_refused_where_they_mean_nothing(name, settings):
+    with pytest.raises(UsageError, match=f"with '{name}'; expected .*, or bound or exact"):
+        ObjectiveConfig(name=name, **settings)
+
+
+@pytest.mark.parametrize("settings", [{"name": "ce"}, {"name": "unbiased"}, {"name": "exact", "feeding": "gumbel"}])
+def test_positions_after_the_end_are_refused_where_they_mean_nothing(settings):
+    with pytest.raises(UsageError, match="end_positions is 3 with"):
+        ObjectiveConfig(end_positions=3, **settings)
+
+
+@pytest.mark.parametrize("feeding", OWN_TOKENS)
+def test_fed_its_own_tokens_the_length_is_random(model, feeding):
+    model.eval()
+    batch = make_batch()
+    config = ObjectiveConfig(name="exact", feeding=feeding, length_factor=1.5, length_extra=2, cross_entropy_weight=2.0)
+    torch.manual_seed(3)
+    found = build_objective(model, config)(batch)
+    torch.manual_seed(3)
+    memory = model.encode(batch.source, batch.source_lengths)
+    fed = feed(model, memory, batch.inputs(), feeding, steps=10)  # 1.5 times the 5 positions of the longest label, + 2
+    expected = bleugrad.ExpectedBLEULoss(eos_id=EOS)(fed.logits, references=TARGETS, mask=fed.mask)
+    added = 2.0 * build_objective(model, ObjectiveConfig())(batch)
+    torch.testing.assert_close(found, expected + added)
+
+
+def test_fed_its_own_tokens_a_decoder_that_ends_too_early_learns_what_going_on_is_worth(model):
+    model.eval()
+    model.output.bias.data[EOS] += 6  # ends at once
+    batch = make_batch()
+    slopes = []
+    for further in (0, 3):
+        config = ObjectiveConfig(name="exact", feeding="greedy", end_positions=further)
+        memory = model.encode(batch.source, batch.source_lengths)
+        fed = feed(model, memory, batch.inputs(), "greedy", steps=9, further=further)
+        assert (fed.mask.sum(1) == 1 + further).all()
+        loss = build_objective(model, config)(batch)
+        expected = bleugrad.ExpectedBLEULoss(eos_id=EOS)(fed.logits, references=TARGETS, mask=fed.mask)
+        torch.testing.assert_close(loss, expected)
+        slopes.append(torch.autograd.grad(loss, model.output.bias)[0][EOS].item())
+    assert slopes[1] > slopes[0] > 0
+
+
+def cut(fed):
+    """What the decoder said before its EOS."""
+    return [
+        [token for token, valid in zip(*row, strict=True) if valid and token != EOS]
+        for row in zip(fed.tokens.tolist(), fed.mask.tolist(), strict=True)
+    ]
+
+
+@pytest.mark.parametrize("baseline", ["none", "leave-one-out", "greedy"])
+def test_reinforce_rewards_the_sequences_the_decoder_sampled(model, baseline):
+    model.eval()
+    batch = make_batch()
+    config = ObjectiveConfig(name="reinforce", feeding="sample", samples=3, baseline=baseline)
+    torch.manual_seed(3)
+    loss = build_objective(model, config)(batch)
+    loss.backward()
+    found = model.output.weight.grad.clone()
+    torch.manual_seed(3)
+    memory = model.encode(batch.source, batch.source_lengths)
+    fed = feed(model, memory, batch.inputs().repeat_interleave(3, 0), "sample", steps=9)
+    sequences = cut(fed)
+    references = [target for target in TARGETS for _ in range(3)]
+    rewards = bleugrad.bleu(sequences, references, smoothing=1.0, level="sentence").value.view(4, 3)
+    torch.testing.assert_close(loss.double(), 1 - rewards.double().mean())
+    greedy = cut(feed(model, memory, batch.inputs(), "greedy", steps=9))
+    baselines = {
+        "none": torch.zeros(4, 3),
+        "leave-one-out": (rewards.sum(1, keepdim=True) - rewards) / 2,
+        "greedy": bleugrad.bleu(greedy, TARGETS, smoothing=1.0, level="sentence").value[:, None],
+    }
+    log_probs = fed.logits.log_softmax(-1).gather(2, fed.tokens[:, :, None])[:, :, 0]
+    of_sequences = torch.where(fed.mask, log_probs, 0).sum(1).view(4, 3)
+    model.zero_grad()
+    (-(rewards - baselines[baseline]).float() * of_sequences).mean().backward()
+    torch.testing.assert_close(found, model.output.weight.grad)
+
+
+def test_words_are_counted_where_subwords_are_asked_to(model):
+    model.eval()
+    batch = make_batch()
+    starts = torch.arange(12) % 3 != 1
+    config = ObjectiveConfig(name="exact", units="words")
+    logits = model(batch.source, batch.source_lengths, batch.inputs())
+    expected = bleugrad.ExpectedBLEULoss(word_start=starts)(logits, batch.labels)
+    torch.testing.assert_close(build_objective(model, config, word_start=starts)(batch), expected)
+    tokens = build_objective(model, ObjectiveConfig(name="exact"), word_start=starts)(batch)
+    assert tokens != expected
+
+
+def test_a_mixture_feeds_what_the_schedule_says(model):
+    model.eval()
+    batch = make_batch()
+    mixture = build_objective(model, ObjectiveConfig(feeding="mixture"))
+    reference = build_objective(model, ObjectiveConfig())(batch)
+    torch.testing.assert_close(mixture(batch, 0.0), reference)
+    torch.manual_seed(0)
+    assert (mixture(batch, 1.0) - reference).abs() > 1e-4
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_candidates_of_the_beam_are_fed_and_scored(model, several):
+    model.eval()
+    batch = make_batch(several=several)
+    settings = ObjectiveConfig("candidates", candidates=3, candidate_alpha=0.5, sharpness=2.0, end_positions=1)
+    found = build_objective(model, settings)(batch)
+    best = beam(model, batch.source, batch.source_lengths, width=3, maximum=9, n_best=3)  # ceil(1.2 * 5) + 3
+    rows, candidates = [], []
+    for index, hypotheses in enumerate(best):
+        assert len(hypotheses) == 3
+        for one in hypotheses:
+            inputs = torch.tensor([[BOS, *one.tokens]])
+            alone = model(*(tensor[index : index + 1] for tensor in (batch.source, batch.source_lengths)), inputs)
+            rows.append(F.pad(alone[0], (0, 0, 0, 10 - alone.shape[1])))
+            candidates.append(F.pad(torch.tensor([*one.tokens, EOS]), (0, 9 - len(one.tokens)), value=-100))
+    references = [[target] + [target[::-1]] * several for target in TARGETS]
+    loss = bleugrad.CandidateBLEULoss(alpha=0.5, eos_id=EOS, sharpness=2.0, end_positions=1)
+    expected = loss(torch.stack(rows), torch.stack(candidates).view(4, 3, 10), references)
+    torch.testing.assert_close(found, expected)
+    mixed = build_objective(model, dataclasses.replace(settings, cross_entropy_weight=0.5))(batch)
+    torch.testing.assert_close(mixed, found + 0.5 * build_objective(model, ObjectiveConfig())(batch))
+
+
+@pytest.mark.parametrize("kind", ["risk", "ranking"])
+def test_baselines_score_the_candidates_themselves(model, kind):
+    model.eval()
+    batch = make_batch()
+    objective = build_objective(model, ObjectiveConfig("candidates", candidates=3, candidate_loss=kind))
+    candidates = objective.search(batch)
+    memory = model.encode(batch.source, batch.source_lengths)
+    shifted = F.pad(candidates[..., :-1], (1, 0), value=BOS)
+    inputs = shifted.masked_fill(shifted == -100, PAD)
+    log_probs = model.project(model.decode(memory, inputs.flatten(0, 1))).log_softmax(-1)
+    chosen = log_probs.gather(2, candidates.flatten(0, 1).clamp(min=0)[..., None]).view(candidates.shape)
+    chosen = chosen.masked_fill(candidates == -100, 0)
+    if kind == "risk":
+        expected = bleugrad.MinimumRiskLoss(eos_id=EOS).from_samples(candidates, chosen, TARGETS)
+    else:
+        references = [[target] for target in TARGETS]
+        expected = ranking_loss(candidates, chosen, references, eos_id=EOS, mask=candidates != -100).mean()
+    torch.testing.assert_close(objective(batch), expected)
+    with pytest.raises(UsageError, match=f"candidate_loss is '{kind}', which scores whole candidates"):
+        ObjectiveConfig("candidates", candidate_loss=kind, sharpness=2.0)
+
+
+@pytest.mark.parametrize("kind", ["expected", "risk", "ranking"])
+def test_candidates_train_every_parameter_and_no_sentences_are_possible(model, kind):
+    objective = build_objective(
+        model, ObjectiveConfig("candidates", candidate_loss=kind, cross_entropy_weight=0.1, candidates=3)
+    )
+    objective(make_batch()).backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+    assert model.training
+    assert objective(make_batch(rows=())).item() == 0
+
+
+def test_candidates_are_fed_and_nothing_else():
+    with pytest.raises(UsageError, match="feeding is 'greedy' with 'candidates'"):
+        ObjectiveConfig("candidates", feeding="greedy")
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("name", ["bound", "exact"])
+@pytest.mark.parametrize(("rows", "sharpness"), [("choices", 1.0), ("model", 2.0)])
+def test_members_of_a_soft_beam_are_scored_and_weighted(model, name, several, rows, sharpness):
+    model.eval()
+    model.output.weight.data *= 4  # so that the members differ
+    batch = make_batch(several=several)
+    options = {"candidates": 3, "candidate_alpha": 2.0, "end_positions": 1, "beam_rows": rows, "sharpness": sharpness}
+    settings = ObjectiveConfig(name, feeding="soft-beam", **options)
+    objective = build_objective(model, settings)
+    assert objective.tau == 1.0
+    objective.tau = 30.0
+    loss = objective(batch)
+    memory = model.encode(batch.source, batch.source_lengths)
+    found = soft_beam(model, memory, 3, 9, 30.0, rows=rows, sharpness=sharpness)  # ceil(1.2 * 5) + 3 positions
+    assert (found.scores.max(1).values - found.scores.min(1).values).max() > 0.1
+    losses = []
+    for row, target in enumerate(TARGETS):
+        scores, risks = [], []
+        for place in range(3):
+            length = int(found.mask[row, place].sum())
+            dense = torch.zeros(length + 1, 12).scatter_add(
+                1,
+                F.pad(found.tokens[row, place, :length], (0, 0, 0, 1)),
+                F.pad(found.probs[row, place, :length], (0, 0, 0, 1)),
+            )
+            dense[length, PAD] = 1  # the position after the end
+            references = [target] + [target[::-1]] * several
+            value = bleugrad.expected_bleu(
+                dense.clamp(min=1e-30).log()[None], [references], method=name, eos_id=EOS
+            ).value
+            risks.append(1 - value)
+            scores.append(2.0 * found.scores[row, place] / length)
+        losses.append((torch.stack(scores).softmax(0) * torch.stack(risks)).sum())
+    torch.testing.assert_close(loss, torch.stack(losses).mean())
+    mixed = build_objective(model, dataclasses.replace(settings, cross_entropy_weight=0.5))
+    mixed.tau = 30.0
+    torch.testing.assert_close(mixed(batch), loss + 0.5 * build_objective(model, ObjectiveConfig())(batch))
+
+
+@pytest.mark.parametrize("name", ["bound", "exact", "clipped_mean"])
+def test_a_soft_beam_trains_every_parameter_and_no_sentences_are_possible(model, name):
+    objective = build_objective(model, ObjectiveConfig(name, feeding="soft-beam", candidates=2))
+    objective(make_batch()).backward()
+    for parameter_name, parameter in model.named_parameters():
+        assert parameter.grad.isfinite().all(), parameter_name
+        assert parameter.grad.any(), parameter_name
+    model.zero_grad()
+    objective(make_batch(rows=())).backward()
+    assert all(parameter.grad is not None and not parameter.grad.any() for parameter in model.parameters())
+
+
+def test_the_gradient_through_the_mixtures_of_a_soft_beam_is_an_option(model):
+    batch = make_batch()
+    found = []
+    for input_gradient in (False, True):
+        settings = ObjectiveConfig("exact", feeding="soft-beam", candidates=2, input_gradient=input_gradient)
+        loss = build_objective(model.eval(), settings)(batch)
+        found.append((loss, *torch.autograd.grad(loss, model.parameters())))
+    assert torch.equal(found[0][0], found[1][0])
+    assert not all(torch.allclose(one, other) for one, other in zip(found[0][1:], found[1][1:], strict=True))
+
+
+def test_steps_on_the_soft_beam_improve_the_beam(model):
+    """Of one batch: the translations of hard beam search get better."""
+    batch = make_batch()
+    objective = build_objective(model.eval(), ObjectiveConfig("exact", feeding="soft-beam", candidates=3))
+    objective.tau = 0.3
+    optimizer = torch.optim.Adam(model.parameters(), 0.05)
+
+    def score():
+        best = beam(model, batch.source, batch.source_lengths, width=3, maximum=9)
+        return bleugrad.bleu([one[0].tokens for one in best], TARGETS, smoothing=1.0).value.item()
+
+    before = score()
+    for _ in range(20):
+        optimizer.zero_grad()
+        objective(batch).backward()
+        optimizer.step()
+    assert score() > before + 0.1
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"name": "ce"}, "feeding is 'soft-beam' with 'ce'"),
+        ({"name": "reinforce"}, "feeding is 'soft-beam' with 'reinforce'"),
+        ({"name": "candidates"}, "feeding is 'soft-beam' with 'candidates'"),
+        ({"sharpness": 2.0, "beam_rows": "choices"}, "sharpness is 2.0 with beam_rows 'choices'; expected 1"),
+        ({"likelihood_epochs": 2}, "likelihood_epochs 2; expected"),
+        ({"candidates": 4, "beam_tokens": 3}, "beam_tokens is 3; expected at least candidates = 4"),
+    ],
+)
+def test_settings_that_a_soft_beam_has_not_are_refused(settings, message):
+    with pytest.raises(UsageError, match=message):
+        ObjectiveConfig(**{"name": "exact", "feeding": "soft-beam"} | settings)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_samples_are_fed_and_the_gradient_goes_through_their_choice(model, several):
+    model.eval()
+    batch = make_batch(several=several)
+    settings = {"feeding": "sample", "input_gradient": True, "samples": 3, "sharpness": 1.5, "end_positions": 2}
+    torch.manual_seed(3)
+    loss = build_objective(model, ObjectiveConfig("exact", **settings, cross_entropy_weight=0.5))(batch)
+    found = torch.autograd.grad(loss, model.parameters())
+    torch.manual_seed(3)
+    memory = model.encode(batch.source, batch.source_lengths)
+    fed = feed(model, memory, batch.inputs().repeat_interleave(3, 0), "sample", steps=9)
+    references = [[target] + [target[::-1]] * several for target in TARGETS]
+    tokens = fed.tokens.masked_fill(~fed.mask, -100).view(4, 3, -1)
+    rows = bleugrad.FedSamplesBLEULoss(eos_id=EOS, sharpness=1.5, end_positions=2)(fed.logits, tokens, references)
+    expected = rows + 0.5 * build_objective(model, ObjectiveConfig())(batch)
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(found, torch.autograd.grad(expected, model.parameters()))
+
+
+def test_samples_that_are_fed_train_every_parameter_and_no_sentences_are_possible(model):
+    config = ObjectiveConfig("exact", feeding="sample", input_gradient=True, samples=2)
+    objective = build_objective(model, config)
+    objective(make_batch()).backward()
+    assert all(parameter.grad.any() for parameter in model.parameters())
+    model.zero_grad()
+    objective(make_batch(rows=())).backward()
+    assert all(parameter.grad is not None and not parameter.grad.any() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("settings", [{"name": "reinforce"}, {"feeding": "greedy"}, {"temperature": 0.5}])
+def test_the_gradient_through_inputs_needs_samples_of_the_decoder(settings):
+    with pytest.raises(UsageError, match=r"input_gradient is true with .*; expected bound or exact or clipped_mean"):
+        ObjectiveConfig(**{"name": "exact", "feeding": "sample", "input_gradient": True} | settings)

@@ -1,0 +1,196 @@
+"""One-pass models in training: their objectives, and runs from start to translation."""
+
+import json
+import math
+import shutil
+
+import pytest
+import torch
+
+import bleugrad
+from bleugrad.lab.commands.main import main
+from bleugrad.lab.errors import UsageError
+from bleugrad.lab.models.config import ModelConfig
+from bleugrad.lab.models.kinds import build_model
+from bleugrad.lab.settings.loading import build
+from bleugrad.lab.special_ids import EOS
+from bleugrad.lab.training.config import ObjectiveConfig, TrainConfig
+from bleugrad.lab.training.objectives import build_objective
+from bleugrad.lab.training.run import train_run
+from bleugrad.lab.training.system import load
+from tests.lab.training.corpora import small_config
+from tests.lab.training.test_objectives import TARGETS, make_batch
+
+NAMES = [("nat", "ce"), ("nat", "exact"), ("nat", "bound"), ("ctc", "ce"), ("ctc", "exact"), ("ctc", "clipped_mean")]
+SMALL = {"model__hidden": 8, "model__heads": 2, "checkpoint_every": 3}
+
+
+def make(kind, **more):
+    return build_model(ModelConfig(kind, hidden=8, heads=2, dropout=0.1, **more), 12, 12)
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.5])
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize(("kind", "name"), NAMES)
+def test_every_parameter_has_a_gradient_and_an_empty_batch_has_none(seed, kind, name, several, weight):
+    model = make(kind)
+    objective = build_objective(model, ObjectiveConfig(name=name, cross_entropy_weight=weight))
+    loss = objective(make_batch(several=several))
+    assert loss.shape == ()
+    assert loss.isfinite()
+    loss.backward()
+    for parameter_name, parameter in model.named_parameters():
+        assert parameter.grad.isfinite().all(), parameter_name
+        # keys share an offset that no attention sees
+        assert parameter.grad.any() or parameter_name.endswith("key_value.bias"), parameter_name
+    model.zero_grad()
+    objective(make_batch((), several=several)).backward()
+    for parameter_name, parameter in model.named_parameters():
+        assert parameter.grad is not None, f"{parameter_name}: a process would wait for its gradient for ever"
+        assert not parameter.grad.any()
+
+
+@pytest.mark.parametrize("extra", [1, 4])  # of the four references, one is longer than the positions, or none
+def test_positions_after_the_reference_are_labelled_eos(seed, extra):
+    model = make("nat", position_factor=0.5, position_extra=extra).eval()
+    batch = make_batch()
+    logits, positions = model(batch.source, batch.source_lengths)
+    total = number = 0.0
+    for row, target, count in zip(logits.log_softmax(-1), TARGETS, positions.tolist(), strict=True):
+        labels = (target + [EOS] * count)[:count]
+        total -= sum(row[place, label].item() for place, label in enumerate(labels))
+        number += count
+    expected = total / number
+    assert build_objective(model, ObjectiveConfig())(batch).item() == pytest.approx(expected, rel=1e-5)
+    mixed = build_objective(model, ObjectiveConfig(name="exact", cross_entropy_weight=0.5))(batch)
+    plain = build_objective(model, ObjectiveConfig(name="exact"))(batch)
+    assert (mixed - plain).item() == pytest.approx(0.5 * expected, rel=1e-4)
+
+
+def test_expected_bleu_of_rows_has_a_random_length(seed):
+    model, batch = make("nat").eval(), make_batch()
+    logits, positions = model(batch.source, batch.source_lengths)
+    mask = torch.arange(logits.shape[1]) < positions[:, None]
+    result = bleugrad.expected_bleu(logits, references=[[target] for target in TARGETS], mask=mask, eos_id=EOS)
+    loss = build_objective(model, ObjectiveConfig(name="exact"))(batch)
+    assert loss.item() == pytest.approx(1 - result.value.item(), rel=1e-5)
+
+
+def paths(length, symbols):
+    return torch.cartesian_prod(*[torch.arange(symbols)] * length).view(-1, length)
+
+
+def test_likelihood_of_frames_by_enumeration(seed):
+    """Two sentences of one source token, six frames: the probability of all paths that collapse to the reference."""
+    model = build_model(ModelConfig("ctc", hidden=8, heads=2, upsampling=3), 12, 6).eval().double()
+    labels = torch.tensor([[4, 4, EOS], [5, EOS, -100]])
+    source, lengths = torch.tensor([[7, 3], [8, 3]]), torch.tensor([2, 1])
+    logits, frames = model(source, lengths)
+    objective = build_objective(model, ObjectiveConfig())
+    total = 0.0
+    for row, label, count in zip(logits.detach().softmax(-1), labels.tolist(), frames.tolist(), strict=True):
+        wanted = [token for token in label if token > EOS]
+        probability = 0.0
+        for path in paths(count, 6).tolist():
+            merged = [token for place, token in enumerate(path) if place == 0 or path[place - 1] != token]
+            if [token for token in merged if token] == wanted:
+                probability += math.prod(row[place, token].item() for place, token in enumerate(path))
+        total -= math.log(probability)
+    assert objective.likelihood(logits, frames, labels).item() == pytest.approx(total / 3, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("objective", "message"),
+    [
+        ({"name": "reinforce"}, "objective.name is 'reinforce' with model.kind 'nat'"),
+        ({"name": "exact", "feeding": "greedy"}, "objective.feeding is 'greedy' with model.kind 'nat'"),
+        ({"name": "exact", "length": "random"}, "objective.length is 'random' with .* expected 'given'"),
+        ({"name": "exact", "end_positions": 2}, "objective.end_positions is 2 with .* expected 0"),
+    ],
+)
+def test_objectives_that_feed_tokens_are_refused(objective, message):
+    with pytest.raises(UsageError, match=message):
+        build(TrainConfig, {"model": {"kind": "nat"}, "objective": objective})
+
+
+def test_words_of_frames_are_refused():
+    with pytest.raises(UsageError, match="units is 'words' with model"):
+        build(TrainConfig, {"model": {"kind": "ctc"}, "objective": {"name": "exact", "units": "words"}})
+
+
+@pytest.fixture(scope="module", params=["nat", "ctc"])
+def run(request, corpus, tmp_path_factory):
+    path = tmp_path_factory.mktemp(request.param) / "run"
+    train_run(small_config(corpus, model__kind=request.param, **SMALL), path)
+    return path
+
+
+def test_train_tune_evaluate_and_translate(run, corpus, capsys, monkeypatch):
+    assert main(["tune", str(run), "--objective", "exact", "--optimizer-epochs", "1"]) == 0
+    tuned = run.with_name("run-exact")
+    assert json.loads((tuned / "summary.json").read_text())["epochs"] == 1
+    assert main(["evaluate", str(tuned)]) == 0
+    assert "test, 5 sentences, greedy: BLEU " in capsys.readouterr().out
+    system = load(tuned)
+    lines = (corpus / "test.de").read_text().splitlines()
+    together = system.translate(lines)
+    assert together == (tuned / "evaluations" / "test.greedy.txt").read_text().splitlines()
+    assert together == [system.translate([line])[0] for line in lines]
+    if system.config.model.kind == "nat":
+        with pytest.raises(UsageError, match=r"beam is 5 with model\.kind 'nat', which has no beam search; expected 1"):
+            system.translate(lines, beam=5)
+        return
+    wide = system.search(lines, beam=5, n_best=3)
+    alone = [system.search([line], beam=5, n_best=3)[0] for line in lines]
+    assert [[one.text for one in best] for best in wide] == [[one.text for one in best] for best in alone]
+    greedy = [best[0].log_prob for best in system.search(lines)]
+    assert all(found[0].log_prob >= one for found, one in zip(wide, greedy, strict=True))  # a sum over frames
+
+
+def test_commands_refuse_what_one_pass_models_cannot(run, capsys):
+    for words, message in (
+        (["translate", str(run), "--n-best", "2"], "n_best is 2; expected at most beam = 1, the default of a "),
+        (["tune", str(run), "--objective", "mrt"], "objective.name is 'mrt' with model.kind"),
+        (["explain", str(run), "--sentence", "1"], "expected 'lstm' or 'transformer', which are fed tokens"),
+    ):
+        assert main(words) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_another_kind_than_that_of_the_weights_is_refused(run, capsys):
+    assert main(["tune", str(run), "--model-kind", "lstm", "--output", str(run.with_name("other"))]) == 2
+    assert "expected the same architecture to start from its weights" in capsys.readouterr().err
+    settings = run / "config.toml"
+    before = settings.read_text()
+    settings.write_text(before.replace(f'kind = "{load(run).config.model.kind}"', 'kind = "transformer"'))
+    assert main(["evaluate", str(run)]) == 1
+    settings.write_text(before)
+    assert "the architecture (model.kind, layers, tied) is not that of the run" in capsys.readouterr().err
+
+
+def test_a_run_resumes_to_the_same_weights(run, tmp_path, corpus):
+    kind = load(run).config.model.kind
+    shorter = small_config(corpus, model__kind=kind, optimizer__epochs=1, **SMALL)
+    train_run(shorter, tmp_path / "resumed")
+    train_run(small_config(corpus, model__kind=kind, **SMALL), tmp_path / "resumed", resume=True)
+    for name in ("checkpoints/last.safetensors", "metrics.jsonl"):
+        assert (tmp_path / "resumed" / name).read_bytes() == (run / name).read_bytes()
+    shutil.rmtree(tmp_path / "resumed")
+
+
+@pytest.mark.parametrize("kind", ["nat", "ctc", "lstm"])
+def test_the_first_epochs_can_train_on_the_likelihood(kind, tmp_path, corpus):
+    """The first epoch equals that of a run on the likelihood, the second does not."""
+
+    def losses(name, **more):
+        settings = {"model__kind": kind, "objective__name": name, **SMALL, **more}
+        summary = train_run(small_config(corpus, **settings), tmp_path / name)
+        return [epoch["train_loss"] for epoch in summary["history"]]
+
+    likelihood, scheduled = losses("ce"), losses("exact", objective__likelihood_epochs=1)
+    assert likelihood[0] == scheduled[0] > 1 > scheduled[1]
+
+
+def test_epochs_of_likelihood_need_an_objective_after_them():
+    with pytest.raises(UsageError, match="likelihood_epochs is 3 with 'ce' and feeding 'reference'; expected 0"):
+        ObjectiveConfig(likelihood_epochs=3)
