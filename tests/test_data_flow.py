@@ -9,9 +9,9 @@ import torch
 
 import bleugrad
 from bleugrad.backends import last_used
+from bleugrad.expectation import Expectation, expected_statistics
 from bleugrad.losses.expected import ExpectedScoreLoss
 from bleugrad.outputs.rows import RowOutput, TokenProbabilities
-from bleugrad.scores.expectation import Expectation, expected_statistics
 from tests.oracles.enumeration import enumerate_sequences
 
 PACKAGE = Path(bleugrad.__file__).parent

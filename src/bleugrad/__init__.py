@@ -22,6 +22,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bleugrad.expectation import expected_bleu
     from bleugrad.explanation.explain import explain
     from bleugrad.lab.training.system import load
     from bleugrad.losses.candidates import CandidateBLEULoss
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from bleugrad.outputs.graph import Graph
     from bleugrad.outputs.rows import Projection
     from bleugrad.scores.bleu_of_ids import bleu
-    from bleugrad.scores.expected_bleu import expected_bleu
     from bleugrad.scores.results import BLEUResult, ExpectedBLEUResult
     from bleugrad.tokenizers import word_start_mask
 
@@ -61,7 +61,7 @@ _HOMES = {
     "UnbiasedBLEULoss": "bleugrad.losses.unbiased",
     "bleu": "bleugrad.scores.bleu_of_ids",
     "candidate_bleu_loss": "bleugrad.losses.functional",
-    "expected_bleu": "bleugrad.scores.expected_bleu",
+    "expected_bleu": "bleugrad.expectation",
     "expected_bleu_loss": "bleugrad.losses.functional",
     "explain": "bleugrad.explanation.explain",
     "load": "bleugrad.lab.training.system",

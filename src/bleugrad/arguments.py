@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 LEVELS = ("sentence", "corpus")
-METHODS = ("exact", "bound", "clipped_mean")
 LARGEST_ORDER = 100
 SMALLEST_FLOAT, LARGEST_FLOAT = torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max
 

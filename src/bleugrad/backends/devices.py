@@ -7,10 +7,11 @@ from importlib.util import find_spec
 from torch import Tensor
 
 SYNCHRONOUS = {"cpu"}
-"""Devices whose values may be read by the host: they are checked, and decide between shorter ways.
+"""Devices whose values the host reads without waiting.
 
-Elsewhere that would wait for the device and break graphs of launches. So nothing is read back there: broken logits and
-ids outside the vocabulary make the loss NaN or end in an assertion of the device.
+There values are checked, and decide between shorter ways. Elsewhere reading would wait for an asynchronous device (a
+GPU) and break graphs of launches, so nothing is read back: broken logits and ids outside the vocabulary make the loss
+NaN or end in an assertion of the device.
 """
 
 

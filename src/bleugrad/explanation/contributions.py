@@ -11,7 +11,9 @@ import torch
 from torch import Tensor
 
 from bleugrad.backends.torch.windows import window_probabilities
-from bleugrad.matches.statistics import UnitWindows, row_statistics
+from bleugrad.matches import Bound
+from bleugrad.matches.exact import completed_matches
+from bleugrad.matches.statistics import RowWindows, row_statistics
 from bleugrad.outputs.rows import TokenProbabilities
 from bleugrad.references.ngrams import Patterns
 from bleugrad.references.sequences import References
@@ -44,15 +46,15 @@ def contributions(gathered: TokenProbabilities, targets: Targets) -> Contributio
     size = max(1, BLOCK_ELEMENTS // max(1, gathered.match_probs[0].numel() * patterns.clips.shape[1]))
     for orders, columns in zip(order_index.split(size), column.split(size), strict=True):
         repeated, repeated_targets = _repeat(gathered, targets, _separate(patterns, orders, columns))
-        statistics = row_statistics(repeated.match_probs, repeated.opening, repeated_targets, "bound")
+        statistics = row_statistics(repeated.match_probs, repeated.opening, repeated_targets, Bound())
         assert statistics.windows is not None
         bound.append(statistics.matches.sum(1))
-        completed.append(statistics.windows.exact_matches().sum(2).t())
+        completed.append(completed_matches(statistics.windows).sum(2).t())
     clips = patterns.clips[0, order_index, column]
     return Contributions(order_index, column, clips, torch.cat(completed), torch.cat(bound))
 
 
-def windows_by_start(windows: UnitWindows, units: References) -> Tensor:
+def windows_by_start(windows: RowWindows, units: References) -> Tensor:
     """(N, T, L): probability that the n units from column j occur from position t; NaN if they do not fit."""
     patterns = windows.patterns
     max_order = patterns.clips.shape[1]

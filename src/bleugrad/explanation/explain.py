@@ -9,16 +9,17 @@ from torch import Tensor
 
 from bleugrad.arguments import check_choice, check_int
 from bleugrad.backends.torch.sampled_rows import draw_tokens
+from bleugrad.expectation import expected_bleu
 from bleugrad.explanation.contributions import contributions, windows_by_start
 from bleugrad.explanation.result import Explanation, NGram, Order, SampledBLEU, TokenGradient, check_cells
 from bleugrad.explanation.texts import ReferenceTexts, used_columns
+from bleugrad.matches import Exact
 from bleugrad.matches.statistics import ExpectedStatistics, row_statistics
-from bleugrad.outputs.rows import Rows, TokenProbabilities, check_floating, raise_broken_row
+from bleugrad.outputs.rows import Rows, TokenProbabilities, check_floating
 from bleugrad.references.sequences import before_eos
 from bleugrad.references.targets import Targets, check_mask, prepare_targets
 from bleugrad.scores.bleu import BLEU
 from bleugrad.scores.bleu_of_ids import bleu
-from bleugrad.scores.expected_bleu import expected_bleu
 from bleugrad.scores.results import ExpectedBLEUResult
 
 PADDING = -100
@@ -89,9 +90,7 @@ def explain(
     check_int("seed", seed)
 
     gathered = Rows(rows[None]).token_probabilities(targets.columns, None, targets.word_start)
-    if (bad := gathered.match_probs[..., 0].isnan()).any():
-        raise_broken_row(bad, "logits")
-    statistics = row_statistics(gathered.match_probs, gathered.opening, targets, "exact")
+    statistics = row_statistics(gathered.match_probs, gathered.opening, targets, Exact())
     exact, exact_gradient = _score(rows, targets, score, "exact")
     bound, bound_gradient = _score(rows, targets, score, "bound")
     gradient = exact_gradient if method == "exact" else bound_gradient

@@ -11,10 +11,10 @@ from torch import Tensor
 from transformers.modeling_outputs import BaseModelOutput
 
 from bleugrad.arguments import check_int
+from bleugrad.expectation import Expectation
 from bleugrad.hf.counting import IGNORED
 from bleugrad.losses.candidates import CandidateBLEULoss
 from bleugrad.scores.bleu import BLEU
-from bleugrad.scores.expectation import Expectation
 
 OPENED_BY_START = 1
 """``generate`` of an encoder-decoder model returns the decoder's start token first."""

@@ -5,12 +5,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bleugrad.expectation import Expectation, expected_score
 from bleugrad.losses.base import LossBase
 from bleugrad.losses.recipe import adaptive_weight, smoothed_log_probs
 from bleugrad.matches.statistics import ExpectedStatistics
 from bleugrad.outputs.output import Output
 from bleugrad.scores.bleu import BLEU
-from bleugrad.scores.expectation import Expectation, expected_score
 from bleugrad.scores.interval import certified_interval
 
 WEIGHTINGS = ("tokens", "sentences")
@@ -61,7 +61,14 @@ class BlendedParts(LossBase):
             references = references.to(labels.device)
             references = torch.where(torch.isin(references, excluded), ignored, references)
         value, statistics, targets = expected_score(
-            logits, self.expectation, self.pool, labels, references, mask, self.word_start, label_log_probs=True
+            logits,
+            self.expectation,
+            labels=labels,
+            references=references,
+            mask=mask,
+            word_start=self.word_start,
+            label_log_probs=True,
+            pool=self.pool,
         )
         if risks is not None:
             value = 1 - risks

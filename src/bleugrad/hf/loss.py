@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from bleugrad.arguments import check_choice, check_nonnegative
+from bleugrad.expectation import Expectation
 from bleugrad.hf import checks
 from bleugrad.hf.candidates import CandidateSearch, without
 from bleugrad.hf.counting import IGNORED, mean_over_processes, predicted_labels, process_group
@@ -19,7 +20,6 @@ from bleugrad.losses import recipe
 from bleugrad.outputs.rows import Projection
 from bleugrad.pooling import ProcessPool
 from bleugrad.scores.bleu import BLEU
-from bleugrad.scores.expectation import Expectation
 
 
 class BLEULoss:

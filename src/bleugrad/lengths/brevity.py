@@ -10,6 +10,21 @@ from bleugrad.pooling import Pool
 from bleugrad.references.sequences import References
 
 
+def closest_lengths(references: References, hypothesis_lengths: Tensor) -> Tensor:
+    """Reference length closest to each hypothesis length, ties to the shorter: (B, ...) to (B, ...).
+
+    An empty reference counts only where a sentence has no other.
+    """
+    lengths = references.lengths.view(*references.lengths.shape, *(1,) * (hypothesis_lengths.dim() - 1))
+    if lengths.shape[1] == 1:
+        return lengths.squeeze(1).expand_as(hypothesis_lengths)
+    absent = (lengths == 0) & (lengths.amax(1, keepdim=True) > 0)
+    wanted = hypothesis_lengths.unsqueeze(1)
+    distance = 2 * (lengths - wanted).abs() + (lengths > wanted)
+    nearest = torch.where(absent, torch.iinfo(torch.int64).max, distance).argmin(1, keepdim=True)
+    return lengths.expand_as(distance).gather(1, nearest).squeeze(1)
+
+
 def brevity_penalties(hypothesis_lengths: Tensor, reference_lengths: Tensor) -> Tensor:
     """BP = 1 if c > r else exp(1 - r / c), elementwise; 0 for an empty hypothesis of a non-empty reference.
 
@@ -28,7 +43,7 @@ def expected_brevity_penalty(lengths: Lengths, references: References) -> Tensor
 def penalty_by_length(lengths: Lengths, references: References) -> Tensor:
     """BP(l, r(l)) for every possible length: (B, S)."""
     dtype = lengths.probs.dtype
-    return brevity_penalties(lengths.support.to(dtype), references.closest_lengths(lengths.support).to(dtype))
+    return brevity_penalties(lengths.support.to(dtype), closest_lengths(references, lengths.support).to(dtype))
 
 
 def pooled_brevity_penalty(lengths: Lengths, references: References, pool: Pool | None) -> Tensor:
@@ -41,7 +56,7 @@ def pooled_brevity_penalty(lengths: Lengths, references: References, pool: Pool 
     """
     dtype = lengths.probs.dtype
     if isinstance(lengths, FixedLengths):
-        closest = references.closest_lengths(lengths.known)
+        closest = closest_lengths(references, lengths.known)
         sums = torch.stack([lengths.known.sum(), closest.sum()])
         return brevity_penalties(*(sums if pool is None else pool.sum(sums)).to(dtype))
     pool, exact = pool or Pool(), widest_float(lengths.probs.device)
@@ -49,25 +64,12 @@ def pooled_brevity_penalty(lengths: Lengths, references: References, pool: Pool 
     if pool.largest(references.ids.shape[1], probs.device) == 1:
         (mass,), wanted = _pooled_sum([probs], pool), pool.sum(references.lengths.sum()).to(exact)
     else:
-        closest = references.closest_lengths(lengths.support)
+        closest = closest_lengths(references, lengths.support)
         mass, weighted = _pooled_sum([probs, probs * closest], pool)
         least, most = pool.sum(torch.stack([closest.amin(1).sum(), closest.amax(1).sum()])).to(exact)
         wanted = (weighted / torch.where(mass.abs() > torch.finfo(exact).eps, mass, 1)).clamp(least, most)
     total = torch.arange(mass.shape[0], device=mass.device, dtype=exact)
     return torch.dot(mass, brevity_penalties(total, wanted)).to(dtype)
-
-
-def summed_lengths(lengths: Lengths, references: References) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    """The distribution of a batch's summed length or its lengths (B, 1), and the reference lengths (B, 1).
-
-    The last is None where the reference lengths depend on a random length.
-    """
-    if isinstance(lengths, FixedLengths):
-        return None, lengths.known, references.closest_lengths(lengths.known)
-    if references.ids.shape[1] > 1 or not lengths.probs.numel():
-        return None, None, None
-    (mass,) = _sum_of_rows([lengths.probs.to(widest_float(lengths.probs.device))])
-    return mass, None, references.lengths
 
 
 def _pooled_sum(parts: list[Tensor], pool: Pool) -> list[Tensor]:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from bleugrad.backends import operations
+from bleugrad.backends.running_product import running_product
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,18 @@ class Stopping:
     alive: Tensor
     survival: Tensor
     stop: Tensor
+
+    def lengths(self) -> Lengths:
+        """The distribution of the length in tokens."""
+        return Lengths(torch.nn.functional.pad(self.survival.t(), (1, 0), value=1.0) * self.stop)
+
+
+def stopping(eos_probs: Tensor, limits: Tensor) -> Stopping:
+    """How sequences end, from the probability of EOS (B, T), which is 0 after the limits (B,)."""
+    alive = 1 - eos_probs
+    at_limit = torch.arange(eos_probs.shape[1] + 1, device=limits.device) == limits[:, None]
+    stop = torch.nn.functional.pad(eos_probs, (0, 1)) + at_limit
+    return Stopping(alive.t(), running_product(alive).t(), stop)
 
 
 def fixed_lengths(lengths: Tensor, dtype: torch.dtype) -> FixedLengths:

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from bleugrad.arguments import check_choice, check_nonnegative, check_share
+from bleugrad.expectation import Expectation
 from bleugrad.pooling import Pool, ProcessPool
 from bleugrad.references.targets import Targets
-from bleugrad.scores.expectation import Expectation
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup

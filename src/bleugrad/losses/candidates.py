@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from bleugrad.arguments import check_nonnegative
+from bleugrad.expectation import Expectation, expected_score
 from bleugrad.losses.base import LossBase
 from bleugrad.outputs.output import Output
 from bleugrad.references.sequences import IdLists, check_ids
 from bleugrad.scores.bleu import BLEU
-from bleugrad.scores.expectation import Expectation, expected_score
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -52,12 +52,12 @@ class FedSequencesLoss(LossBase):
         value, statistics, targets = expected_score(
             logits,
             self.expectation,
-            self.pool,
-            sequences.flatten(0, 1),
-            repeated(references, shape[1], shape[0]),
-            None if mask is None else mask.flatten(0, 1),
-            self.word_start,
-            True,
+            labels=sequences.flatten(0, 1),
+            references=repeated(references, shape[1], shape[0]),
+            mask=None if mask is None else mask.flatten(0, 1),
+            word_start=self.word_start,
+            label_log_probs=True,
+            pool=self.pool,
         )
         assert statistics.label_log_probs is not None
         assert targets.labelled is not None
@@ -150,7 +150,12 @@ class CandidateBLEULoss(FedSequencesLoss):
             raise ValueError(f"{found}; expected (B, S) and (B, S, T) of S candidates per sentence")
         again = repeated(references, log_probs.shape[1], len(log_probs))
         value, _, _ = expected_score(
-            logits, self.expectation, self.pool, None, again, mask.flatten(0, 1), self.word_start, False
+            logits,
+            self.expectation,
+            references=again,
+            mask=mask.flatten(0, 1),
+            word_start=self.word_start,
+            pool=self.pool,
         )
         return self._weighted(value.view_as(log_probs), log_probs, mask.sum(2))
 

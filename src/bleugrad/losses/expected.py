@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Optional
 
 from torch import Tensor
 
+from bleugrad.expectation import Expectation, expected_score
 from bleugrad.losses import recipe
 from bleugrad.losses.base import LossBase, LossOptions
 from bleugrad.losses.recipe import adaptive_weight, smoothed_log_probs
 from bleugrad.outputs.output import Output
 from bleugrad.references.sequences import IdLists
 from bleugrad.scores.bleu import BLEU
-from bleugrad.scores.expectation import Expectation, expected_score
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -32,7 +32,7 @@ class ExpectedOptions(LossOptions, total=False):
 class ExpectedScoreLoss(LossBase):
     """1 - the score of an expectation, for any :class:`~bleugrad.scores.score.Score`: 0 is perfect.
 
-    Takes an :class:`~bleugrad.scores.expectation.Expectation` and the options ``word_start``, ``reduction``,
+    Takes an :class:`~bleugrad.expectation.Expectation` and the options ``word_start``, ``reduction``,
     ``cross_entropy_weight``, ``label_smoothing``, ``adaptive`` and ``process_group`` of
     :class:`bleugrad.ExpectedBLEULoss`.
     """
@@ -57,7 +57,14 @@ class ExpectedScoreLoss(LossBase):
         """
         level, with_labels = self.expectation.level, self.cross_entropy_weight > 0
         value, statistics, targets = expected_score(
-            logits, self.expectation, self.pool, labels, references, mask, self.word_start, with_labels
+            logits,
+            self.expectation,
+            labels=labels,
+            references=references,
+            mask=mask,
+            word_start=self.word_start,
+            label_log_probs=with_labels,
+            pool=self.pool,
         )
         loss, log_probs = 1 - value, statistics.label_log_probs
         if self.adaptive:

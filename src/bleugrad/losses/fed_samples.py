@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from bleugrad.expectation import expected_score
 from bleugrad.losses.candidates import CandidateOptions, FedSequencesLoss, check_sequences
 from bleugrad.losses.sampling import with_gradient_of
 from bleugrad.outputs.output import Output
 from bleugrad.outputs.placed import PlacedRows
 from bleugrad.outputs.rows import RowOutput, as_output
 from bleugrad.references.sequences import IdLists
-from bleugrad.scores.expectation import expected_score
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -105,7 +105,7 @@ class FedSamplesBLEULoss(FedSequencesLoss):
         rows = PlacedRows(output, joined(place)[needed], sentences)
         again = picked(references, sentences.div(number, rounding_mode="floor"))
         value, _, _ = expected_score(
-            rows, self.expectation, None, None, again, joined(counted)[needed], self.word_start, False
+            rows, self.expectation, references=again, mask=joined(counted)[needed], word_start=self.word_start
         )
         return value.new_zeros(needed.shape).masked_scatter(needed, value).mean(2)
 

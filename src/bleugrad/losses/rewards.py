@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from bleugrad.backends.dtypes import widest_float
-from bleugrad.lengths.brevity import brevity_penalties
+from bleugrad.lengths.brevity import brevity_penalties, closest_lengths
 from bleugrad.references.sequences import References, before_eos, close_up
 from bleugrad.scores.bleu import BLEU, smoothed_precisions, weighted_geometric_mean
 from bleugrad.scores.bleu_of_ids import clipped_matches, in_words
@@ -65,7 +65,7 @@ def reward_samples(
         ids, lengths, folded = in_words(ids, lengths, folded, word_start)
     matches = clipped_matches(ids, lengths, folded, score.max_order)
     kind = widest_float(tokens.device)
-    rewards = score_matches(matches.to(kind), lengths, folded.closest_lengths(lengths), score)
+    rewards = score_matches(matches.to(kind), lengths, closest_lengths(folded, lengths), score)
     return RewardedSamples(
         tokens=tokens,
         scored=kept | _first_eos(tokens, valid, eos_id),

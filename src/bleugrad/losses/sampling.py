@@ -10,9 +10,11 @@ from torch import Tensor
 from bleugrad.arguments import check_int
 from bleugrad.backends import operations
 from bleugrad.backends.dtypes import widest_float
+from bleugrad.expectation import Expectation
 from bleugrad.losses.base import LossBase, LossOptions
 from bleugrad.losses.rewards import RewardedSamples, reward_samples
-from bleugrad.outputs.rows import Rows, raise_broken_row
+from bleugrad.matches.statistics import check_rows
+from bleugrad.outputs.rows import Rows
 from bleugrad.references.sequences import (
     IdLists,
     References,
@@ -20,11 +22,9 @@ from bleugrad.references.sequences import (
     check_ids,
     check_range,
     prepare_references,
-    reads_back,
 )
 from bleugrad.references.targets import Targets, prepare_targets
 from bleugrad.scores.bleu import BLEU
-from bleugrad.scores.expectation import Expectation
 
 
 @dataclass(frozen=True)
@@ -176,10 +176,7 @@ class SampledLossBase(LossBase, ABC):
         tokens, log_probs, greedy, opening = operations.sampled_rows(
             logits, uniform, chosen, targets.word_start if self.patterns else None
         )
-        if reads_back(log_probs):
-            bad = log_probs.detach()[..., 0].isnan()
-            if (bad := bad if targets.mask is None else bad & targets.mask).any():
-                raise_broken_row(bad, "logits")
+        check_rows(log_probs, targets)
         of_tokens, of_chosen = log_probs[..., : self.samples], log_probs[..., self.samples :]
         of_labels = None
         if self.cross_entropy_weight > 0:

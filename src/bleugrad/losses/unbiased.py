@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from bleugrad.lengths.brevity import closest_lengths
 from bleugrad.lengths.lengths import FixedLengths
 from bleugrad.losses.base import LossOptions
 from bleugrad.losses.rewards import RewardedSamples, score_matches
 from bleugrad.losses.sampling import SampledLossBase, SampledRows, with_gradient_of
+from bleugrad.matches.exact import Exact, matches_by_length
 from bleugrad.matches.statistics import ExpectedStatistics, row_statistics
 from bleugrad.references.targets import Targets
 from bleugrad.scores.bleu import BLEU
@@ -69,10 +71,10 @@ def linearise(statistics: ExpectedStatistics, score: BLEU) -> tuple[LinearBLEU, 
         joint = statistics.matches[..., None] * lengths.probs[:, None]
         expected = statistics.matches.detach()[:, None].expand(-1, probs.shape[1], -1)
     else:
-        joint = windows.matches_by_length()
+        joint = matches_by_length(windows)
         expected = (joint.detach() / probs.clamp(min=torch.finfo(probs.dtype).tiny)[:, None]).transpose(1, 2)
     events = torch.ones(orders, orders, dtype=probs.dtype, device=probs.device).tril()
-    support, closest = lengths.support[..., None], statistics.references.closest_lengths(lengths.support)[..., None]
+    support, closest = lengths.support[..., None], closest_lengths(statistics.references, lengths.support)[..., None]
     value, one, two = (
         score_matches(expected[..., None, :] + count * events, support, closest, score) for count in (0, 1, 2)
     )
@@ -141,7 +143,7 @@ class UnbiasedBLEULoss(SampledLossBase):
     def _drawn_loss(self, drawn: SampledRows) -> Tensor:
         targets = drawn.targets
         samples = self._reward_rows(drawn.tokens, targets)
-        statistics = row_statistics(drawn.chosen_log_probs.exp(), drawn.opening, targets, "exact")
+        statistics = row_statistics(drawn.chosen_log_probs.exp(), drawn.opening, targets, Exact())
         linear, joint = linearise(statistics, self.expectation.score)
         expected = linear.expectation(statistics.lengths.probs, joint)
         stand_in = linear.of_samples(samples, random_length=not isinstance(statistics.lengths, FixedLengths))

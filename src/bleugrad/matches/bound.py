@@ -6,12 +6,31 @@ overlapping windows are treated as independent. For the reference ``a a`` and p(
 and E[O_1] is 1.375. Nor is it a bound in words: where an occurrence ends, the next is more likely to begin.
 """
 
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
+import torch
 from torch import Tensor
 
 from bleugrad.backends import operations
+from bleugrad.matches.method import MatchMethod
 from bleugrad.references.ngrams import Patterns
+
+if TYPE_CHECKING:
+    from bleugrad.matches.statistics import RowWindows
+
+
+class Bound(MatchMethod):
+    """The paper's LB_n of independent rows: a lower bound if the reference's n-grams are distinct."""
+
+    name = "bound"
+
+    def rows(self, windows: "RowWindows") -> Tensor:
+        """See :func:`bound_matches`; for a random length from rows with EOS removed and renormalised."""
+        ending, patterns = windows.ending, windows.patterns
+        if ending is None:
+            return bound_matches(windows.probs, patterns, None, windows.boundary)
+        probs = _renormalised(windows.probs, ending.alive, patterns.spans)
+        return bound_matches(probs, patterns, ending.survival, windows.boundary)
 
 
 def bound_matches(
@@ -36,3 +55,24 @@ def bound_matches(
     """
     inputs = (unit_probs, survival, boundary, patterns.clips, patterns.spans)
     return cast(Tensor, operations.bound_matches(*inputs))
+
+
+def _renormalised(unit_probs: Tensor, alive: Tensor, spans: Tensor | None) -> Tensor:
+    """Unit probabilities given that none of their tokens is EOS: divided by the product of ``alive`` over the unit.
+
+    Where a factor is below the rounding error of 1 nothing survives it, and the probability is set to 0.
+    """
+    eps = torch.finfo(alive.dtype).eps
+    logs, dead = alive.clamp(min=eps).log(), (alive <= eps).to(alive.dtype)
+    if spans is None:
+        log_divisor, impossible = logs[..., None], dead[..., None]
+    else:
+        log_divisor, impossible = _sum_over_span(logs, spans), _sum_over_span(dead, spans)
+    return torch.where(impossible > 0.5, 0, unit_probs / log_divisor.exp())
+
+
+def _sum_over_span(values: Tensor, spans: Tensor) -> Tensor:
+    """Sum of (T, B) over the spans[b, j] positions that end at t: (T, B, L)."""
+    sums = torch.nn.functional.pad(values.cumsum(0), (0, 0, 1, 0))[..., None].expand(-1, -1, spans.shape[1])
+    begin = torch.arange(1, values.shape[0] + 1, device=values.device)[:, None, None] - spans
+    return sums[1:] - sums.gather(0, begin.clamp(min=0))

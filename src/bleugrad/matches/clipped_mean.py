@@ -5,8 +5,40 @@ train on one order of it. It is an upper bound of E[O_n], since min is concave, 
 as a baseline, in torch operations; :func:`~bleugrad.matches.exact.exact_matches` has the expectation of clipped counts.
 """
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor
+
+from bleugrad.matches.method import MatchMethod
+
+if TYPE_CHECKING:
+    from bleugrad.matches.frames import Frames
+    from bleugrad.matches.paths import Paths
+    from bleugrad.matches.statistics import RowWindows
+
+
+class ClippedMean(MatchMethod):
+    """min(E[count], c) of tokens: an **upper bound** for every kind of output."""
+
+    name = "clipped_mean"
+
+    def rows(self, windows: "RowWindows") -> Tensor:
+        """See :func:`row_counts`."""
+        if windows.opening is not None:
+            raise ValueError("method is 'clipped_mean', but word_start is given; expected 'exact' or 'bound' in words")
+        survival, clips = None if windows.ending is None else windows.ending.survival, windows.patterns.clips
+        return clipped(row_counts(windows.probs, clips.shape[1], survival), clips)
+
+    def frames(self, frames: "Frames") -> Tensor:
+        """See :func:`frame_counts`."""
+        clips = frames.patterns.clips
+        return clipped(frame_counts(frames.probs, frames.blank, frames.ids, clips.shape[1]), clips)
+
+    def paths(self, paths: "Paths") -> Tensor:
+        """See :func:`path_counts`."""
+        clips = paths.patterns.clips
+        return clipped(path_counts(paths.probs.transpose(0, 1), paths.transitions, clips.shape[1]), clips)
 
 
 def clipped(counts: Tensor, clips: Tensor) -> Tensor:

@@ -10,32 +10,63 @@ sequence::
 and E[min(count(g), c)] = sum_e sum_{k=1..c} u^k_e. ``backends/torch/renewal.py`` derives it and adds words.
 """
 
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
+import torch
 from torch import Tensor
 
 from bleugrad.backends import operations
-from bleugrad.references.ngrams import Patterns
+from bleugrad.matches.method import MatchMethod
+
+if TYPE_CHECKING:
+    from bleugrad.matches.frames import Frames
+    from bleugrad.matches.paths import Paths
+    from bleugrad.matches.statistics import RowWindows
 
 
-def exact_matches(
-    unit_probs: Tensor, patterns: Patterns, alive: Tensor | None = None, opening: Tensor | None = None
-) -> Tensor:
-    """Expected new clipped matches completed at each position, (T, B, N). Exact.
+class Exact(MatchMethod):
+    """E[min(count, c)]: **exact** for every kind of output."""
 
-    Their sum over T is E[O_n]. In words, each has still to be multiplied by the probability that the next token opens
-    a word or the sequence ends.
+    name = "exact"
 
-    Args:
-        unit_probs: (T, B, L), probability that the window ending at t is the unit (token or word) of column j; 0 where
-            t is past the end.
-        patterns: the distinct n-grams of each sentence.
-        alive: (T, B), probability that token t does not end the sequence; None where the length is fixed. With it,
-            ``unit_probs`` are those of the full rows, not renormalised.
-        opening: (T, B), probability that token t opens a word; None where every token does.
+    def rows(self, windows: "RowWindows") -> Tensor:
+        """The sum over positions of :func:`completed_matches`."""
+        return completed_matches(windows).sum(0)
+
+    def frames(self, frames: "Frames") -> Tensor:
+        """See :mod:`bleugrad.matches.frames`."""
+        patterns = frames.patterns
+        inputs = (frames.probs, frames.blank, patterns.clips, patterns.overlaps, frames.ids)
+        return cast(Tensor, operations.frame_matches(*inputs))
+
+    def paths(self, paths: "Paths") -> Tensor:
+        """See :mod:`bleugrad.matches.paths`."""
+        return paths.exact()[0]
+
+
+def completed_matches(windows: "RowWindows") -> Tensor:
+    """Expected new clipped matches completed at each position, (T, B, N): their sum over T is E[O_n]. Exact.
+
+    Computed once: the exact method and certified intervals use the same. In words, a match that ends at t counts with
+    the probability that the next token opens a word or the sequence ends.
 
     O(T B N L) time. Memory is one (T, B, L) gradient and a few working tensors of a block of n-grams. No logarithm or
     division occurs, so there is nothing to break.
     """
-    inputs = (unit_probs, alive, opening, patterns.clips, patterns.overlaps, patterns.spans)
-    return cast(Tensor, operations.exact_matches(*inputs))
+    if windows.completed is None:
+        patterns, alive = windows.patterns, None if windows.ending is None else windows.ending.alive
+        inputs = (windows.probs, alive, windows.opening, patterns.clips, patterns.overlaps, patterns.spans)
+        matches: Tensor = operations.exact_matches(*inputs)
+        windows.completed = matches if windows.boundary is None else matches * windows.boundary[..., None]
+    return windows.completed
+
+
+def matches_by_length(windows: "RowWindows") -> Tensor:
+    """Joint expectations E[O_n; length = l] for every possible length in tokens, (B, N, S). Exact."""
+    completed = completed_matches(windows)
+    if windows.ending is None:
+        return completed.sum(0).unsqueeze(2)
+    reached = [completed.new_zeros(completed.shape[1:])]
+    for new, alive in zip(completed, windows.ending.alive, strict=True):
+        reached.append(reached[-1] * alive[:, None] + new)
+    return torch.stack(reached, 2) * windows.ending.stop[:, None, :]

@@ -14,35 +14,50 @@ Clips above 1 and n-grams that overlap themselves need an automaton, ``backends/
 in such a model, so the expectation is over what the model does in use.
 """
 
+from dataclasses import dataclass
+
 from torch import Tensor
 
-from bleugrad.backends import operations
-from bleugrad.backends.torch.row_windows import counted_first
 from bleugrad.lengths.frames import frame_lengths
-from bleugrad.matches.clipped_mean import clipped, frame_counts
-from bleugrad.matches.statistics import ExpectedStatistics
+from bleugrad.matches.method import MatchMethod
+from bleugrad.matches.statistics import ExpectedStatistics, check_rows, counted_first
+from bleugrad.references.ngrams import Patterns
 from bleugrad.references.targets import Targets
 
 
-def frame_statistics(match_probs: Tensor, repeated: Tensor, targets: Targets, method: str) -> ExpectedStatistics:
+@dataclass(frozen=True)
+class Frames:
+    """What matches of CTC frames are counted from, time first.
+
+    ``probs`` (T, B, L) are the probabilities of the tokens ``ids`` (B, L) of the references, ``blank`` (T, B) those of
+    blank.
+    """
+
+    probs: Tensor
+    blank: Tensor
+    ids: Tensor
+    patterns: Patterns
+
+
+def frame_statistics(
+    match_probs: Tensor, repeated: Tensor, targets: Targets, method: MatchMethod
+) -> ExpectedStatistics:
     """Expected statistics of CTC frames.
 
     Args:
         match_probs: (B, T, L + 1), the probabilities of ``targets.columns``, then of blank.
         repeated: (B, T), the probability that a frame repeats the symbol of the frame before it.
         targets: with their patterns.
-        method: "exact" or "clipped_mean".
+        method: how matches are expected.
 
-    Matches are exact, O(T B N^2 L) time. E[length] is exact, and its distribution a surrogate: see
-    :func:`bleugrad.lengths.frames.frame_lengths`.
+    Matches are exact with :class:`~bleugrad.matches.Exact`, in O(T B N^2 L) time. E[length] is exact, and its
+    distribution a surrogate: see :func:`bleugrad.lengths.frames.frame_lengths`.
     """
+    check_rows(match_probs, targets)
     patterns = targets.patterns
     assert patterns is not None
-    probs = counted_first(match_probs, targets.order, targets.limits).transpose(0, 1)
-    tokens, blank = probs[..., :-1].contiguous(), probs[..., -1].contiguous()
-    if method == "exact":
-        matches = operations.frame_matches(tokens, blank, patterns.clips, patterns.overlaps, targets.columns)
-    else:
-        matches = clipped(frame_counts(tokens, blank, targets.columns, patterns.clips.shape[1]), patterns.clips)
-    lengths = frame_lengths(blank.t(), counted_first(repeated, targets.order, targets.limits), targets.limits)
-    return ExpectedStatistics(matches, lengths.mean_totals(patterns.clips.shape[1]), lengths, targets.units)
+    probs = counted_first(match_probs, targets).transpose(0, 1)
+    frames = Frames(probs[..., :-1].contiguous(), probs[..., -1].contiguous(), targets.columns, patterns)
+    lengths = frame_lengths(frames.blank.t(), counted_first(repeated, targets), targets.limits)
+    totals = lengths.mean_totals(patterns.clips.shape[1])
+    return ExpectedStatistics(method.frames(frames), totals, lengths, targets.units)

@@ -5,36 +5,68 @@ w < u, and E[min(count, c)] is the sum of the new matches at all vertices, since
 distribution of the length is the same sum without emissions. Both are exact.
 """
 
+from dataclasses import dataclass, field
+
 from torch import Tensor
 
 from bleugrad.backends import operations
-from bleugrad.backends.torch.row_windows import counted_first
 from bleugrad.lengths.lengths import Lengths
-from bleugrad.matches.clipped_mean import clipped, path_counts
-from bleugrad.matches.statistics import ExpectedStatistics
+from bleugrad.matches.method import MatchMethod
+from bleugrad.matches.statistics import ExpectedStatistics, check_rows, counted_first
+from bleugrad.references.ngrams import Patterns
 from bleugrad.references.targets import Targets
 
 
-def path_statistics(match_probs: Tensor, transitions: Tensor, targets: Targets, method: str) -> ExpectedStatistics:
+@dataclass(eq=False)
+class Paths:
+    """What matches along random paths are counted from.
+
+    ``probs`` (T, B, L) are the probabilities of the tokens ``ids`` (B, L) of the references at each vertex,
+    ``transitions`` (B, T, T) those of the transitions, and ``limits`` (B,) the number of vertices.
+    """
+
+    probs: Tensor
+    transitions: Tensor
+    ids: Tensor
+    patterns: Patterns
+    limits: Tensor
+    _exact: tuple[Tensor, Tensor] | None = field(default=None, init=False, repr=False)
+
+    def exact(self) -> tuple[Tensor, Tensor]:
+        """Expected clipped matches (B, N), and the distribution of the length (B, T + 1). Exact, computed once."""
+        if self._exact is None:
+            self._exact = self._walked(self.probs.shape[2])
+        return self._exact
+
+    def lengths(self) -> Lengths:
+        """The distribution of the length: that of :meth:`exact` if it is known, else from a walk without matches."""
+        return Lengths((self._walked(0) if self._exact is None else self._exact)[1])
+
+    def _walked(self, columns: int) -> tuple[Tensor, Tensor]:
+        """The outputs of :data:`bleugrad.backends.operations.path_matches` for the first columns."""
+        clips, overlaps = self.patterns.clips[..., :columns], self.patterns.overlaps[..., :columns]
+        probs, ids = self.probs[..., :columns].contiguous(), self.ids[:, :columns]
+        matches, lengths = operations.path_matches(probs, self.transitions, clips, overlaps, ids, self.limits)
+        return matches, lengths
+
+
+def path_statistics(
+    match_probs: Tensor, transitions: Tensor, targets: Targets, method: MatchMethod
+) -> ExpectedStatistics:
     """Expected statistics of paths.
 
     Args:
         match_probs: (B, T, L), the probabilities of ``targets.columns`` at each vertex.
         transitions: (B, T, T), the probability to go from w to u, 0 unless w < u < ``targets.limits``.
         targets: with their patterns.
-        method: "exact" or "clipped_mean".
+        method: how matches are expected.
 
     O(B T^2 (N^2 L + T)) time, O(B T (N^2 L + T)) memory.
     """
+    check_rows(match_probs, targets)
     patterns = targets.patterns
     assert patterns is not None
-    clips, match_probs = patterns.clips, counted_first(match_probs, targets.order, targets.limits)
-    tokens, overlaps, ids = match_probs.transpose(0, 1), patterns.overlaps, targets.columns
-    counted = clips
-    if method != "exact":  # the distribution of the length only
-        tokens, overlaps, ids, counted = (part[..., :0] for part in (tokens, overlaps, ids, clips))
-    matches, probs = operations.path_matches(tokens.contiguous(), transitions, counted, overlaps, ids, targets.limits)
-    if method != "exact":
-        matches = clipped(path_counts(match_probs, transitions, clips.shape[1]), clips)
-    lengths = Lengths(probs)
-    return ExpectedStatistics(matches, lengths.mean_totals(clips.shape[1]), lengths, targets.units)
+    probs = counted_first(match_probs, targets).transpose(0, 1)
+    paths = Paths(probs, transitions, targets.columns, patterns, targets.limits)
+    matches, lengths = method.paths(paths), paths.lengths()
+    return ExpectedStatistics(matches, lengths.mean_totals(patterns.clips.shape[1]), lengths, targets.units)

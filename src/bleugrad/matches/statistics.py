@@ -1,147 +1,135 @@
-"""Expected statistics of independent rows: matches, totals and lengths."""
+"""Expected statistics: matches, totals and lengths, and how they follow from independent rows."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from bleugrad.backends import operations
-from bleugrad.backends.devices import SYNCHRONOUS, has_triton
-from bleugrad.backends.torch.row_windows import arrange
-from bleugrad.lengths.lengths import FixedLengths, Lengths, Stopping, fixed_lengths, word_counts
-from bleugrad.matches.bound import bound_matches
-from bleugrad.matches.clipped_mean import clipped, row_counts
-from bleugrad.matches.exact import exact_matches
+from bleugrad.lengths.lengths import Lengths, Stopping, fixed_lengths, stopping, word_counts
+from bleugrad.matches.method import MatchMethod
 from bleugrad.references.ngrams import Patterns
 from bleugrad.references.sequences import References
 from bleugrad.references.targets import Targets
 from bleugrad.references.words import word_probabilities
 
 
-@dataclass(frozen=True)
-class UnitWindows:
-    """What matches are counted from, position by position, all time first.
+@dataclass(eq=False)
+class RowWindows:
+    """What matches of independent rows are counted from, time first.
 
-    ``probs`` (T, B, L): probability that the window ending at t is the unit, token or word, of column j. ``ending``:
-    None for a fixed length. ``opening`` and ``boundary`` (T, B): probability that token t opens a word, and that a word
-    can end at t; None where tokens are counted. ``limits`` (B,): positions that count. ``new_matches`` (T, B, N):
-    those of :func:`bleugrad.matches.exact.exact_matches`, None where the paper's bound was asked for.
+    Attributes:
+        probs: (T, B, L), probability that the window ending at t is the unit, token or word, of column j.
+        patterns: the distinct n-grams of each sentence.
+        limits: (B,), positions that count.
+        ending: how sequences end; None for a fixed length.
+        opening: (T, B), probability that token t opens a word; None where tokens are counted.
+        boundary: (T, B), probability that a word can end at t; None where tokens are counted.
+        completed: the result of :func:`bleugrad.matches.exact.completed_matches`, which is computed once.
     """
 
     probs: Tensor
     patterns: Patterns
     limits: Tensor
-    ending: Stopping | None
-    opening: Tensor | None
-    boundary: Tensor | None
-    new_matches: Tensor | None = None
-
-    def exact_matches(self) -> Tensor:
-        """Expected new matches completed at each position, (T, B, N): their sum over T is E[O_n]. Exact."""
-        matches = self.new_matches
-        if matches is None:
-            alive = None if self.ending is None else self.ending.alive
-            matches = exact_matches(self.probs, self.patterns, alive, self.opening)
-        return matches if self.boundary is None else matches * self.boundary[..., None]
-
-    def matches_by_length(self) -> Tensor:
-        """Joint expectations E[O_n; length = l] for every possible length in tokens, (B, N, S). Exact."""
-        new_matches = self.exact_matches()
-        if self.ending is None:
-            return new_matches.sum(0).unsqueeze(2)
-        reached = [new_matches.new_zeros(new_matches.shape[1:])]
-        for new, alive in zip(new_matches, self.ending.alive, strict=True):
-            reached.append(reached[-1] * alive[:, None] + new)
-        return torch.stack(reached, 2) * self.ending.stop[:, None, :]
+    ending: Stopping | None = None
+    opening: Tensor | None = None
+    boundary: Tensor | None = None
+    completed: Tensor | None = None
 
 
 @dataclass(frozen=True)
 class ExpectedStatistics:
-    """What a score is made of. ``matches`` and ``totals`` (B, N), ``lengths`` and ``references`` in the same units.
+    """What a score is made of.
 
-    ``windows`` is what certified intervals are made of, None for outputs that have none. ``label_log_probs`` (B, T) is
-    the log-probability of each label where that was asked for.
+    Attributes:
+        matches: (B, N), expected clipped matches by the chosen method.
+        totals: (B, N), expected number of n-grams of the hypothesis.
+        lengths: distribution of the length, in the units of the references, tokens or words.
+        references: the references in these units.
+        windows: what certified intervals are made of; None for outputs that have none.
+        label_log_probs: (B, T), log-probability of each label, if it was asked for.
     """
 
     matches: Tensor
     totals: Tensor
     lengths: Lengths
     references: References
-    windows: UnitWindows | None = None
+    windows: RowWindows | None = None
     label_log_probs: Tensor | None = None
 
 
-def row_statistics(match_probs: Tensor, opening: Tensor, targets: Targets, method: str) -> ExpectedStatistics:
+def row_statistics(match_probs: Tensor, opening: Tensor, targets: Targets, method: MatchMethod) -> ExpectedStatistics:
     """Expected statistics of independent rows.
 
     Args:
         match_probs: (B, T, L), the probabilities of ``targets.columns``.
         opening: (B, T), the probability of a token that opens a word; not used where tokens are counted.
         targets: with their patterns.
-        method: "exact", "bound" or "clipped_mean".
+        method: how matches are expected.
     """
-    patterns, limits = targets.patterns, targets.limits
+    check_rows(match_probs, targets)
+    words, patterns, ending = targets.words, targets.patterns, None
     assert patterns is not None
-    ends, fused = targets.end_positions, match_probs.device.type not in SYNCHRONOUS and has_triton(match_probs)
-    most, more = (ends, None) if isinstance(ends, int) else ((targets.tokens.ids.shape[2] + 1) // 2, ends)
-    opened = None if targets.words is None else opening
-    inputs = (match_probs, opened, targets.order, limits, more, most, targets.eos_id is not None)
-    probs, *stops, token_lengths, opening, boundary, limits = (operations.row_windows if fused else arrange)(*inputs)
-    ending = None if targets.eos_id is None else Stopping(*stops)
-    if targets.words is not None:
-        lengths = word_counts(opening, limits, ending)
-        windows = UnitWindows(word_probabilities(probs, targets.words), patterns, limits, ending, opening, boundary)
+    opened = None if words is None else counted_first(opening, targets)
+    probs, opened, limits = with_end_positions(counted_first(match_probs, targets), opened, targets)
+    if targets.eos_id is not None:
+        probs, ending = probs[..., :-1], stopping(probs[..., -1], limits)
+    units = probs.transpose(0, 1)
+    if words is None or opened is None:
+        lengths = fixed_lengths(limits, units.dtype) if ending is None else ending.lengths()
+        windows = RowWindows(units.contiguous(), patterns, limits, ending)
     else:
-        lengths = fixed_lengths(limits, probs.dtype) if ending is None else Lengths(token_lengths)
-        windows = UnitWindows(probs, patterns, limits, ending, None, None)
-    if fused and method == "exact":
-        alive = None if ending is None else ending.alive
-        windows = replace(windows, new_matches=exact_matches(windows.probs, patterns, alive, windows.opening))
-        support = lengths.known if isinstance(lengths, FixedLengths) else None
-        matches, totals = operations.match_totals(windows.new_matches, windows.boundary, lengths.probs, support)
-        return ExpectedStatistics(matches, totals, lengths, targets.units, windows)
+        opened = opened.t().contiguous()
+        lengths, boundary = word_counts(opened, limits, ending), word_boundary(opened, limits, ending)
+        windows = RowWindows(word_probabilities(units, words), patterns, limits, ending, opened, boundary)
     totals = lengths.mean_totals(patterns.clips.shape[1])
-    if method != "exact":
-        matches = _bound(windows, targets) if method == "bound" else _clipped_mean(windows)
-        return ExpectedStatistics(matches, totals, lengths, targets.units, windows)
-    new_matches = exact_matches(windows.probs, patterns, None if ending is None else ending.alive, windows.opening)
-    matches = new_matches if windows.boundary is None else new_matches * boundary[..., None]
-    return ExpectedStatistics(matches.sum(0), totals, lengths, targets.units, replace(windows, new_matches=new_matches))
+    return ExpectedStatistics(method.rows(windows), totals, lengths, targets.units, windows)
 
 
-def _bound(windows: UnitWindows, targets: Targets) -> Tensor:
-    """The paper's bound; for a random length from rows with EOS removed and renormalised."""
-    if windows.ending is None:
-        return bound_matches(windows.probs, windows.patterns, None, windows.boundary)
-    probs = _renormalised(windows.probs, windows.ending.alive, 1 if targets.words is None else targets.words.spans)
-    return bound_matches(probs, windows.patterns, windows.ending.survival, windows.boundary)
+def check_rows(probs: Tensor, targets: Targets) -> None:
+    """Raise if a row that counts has no softmax. Any number that was computed from it is NaN then, of (B, T, L)."""
+    if not targets.checked:
+        return
+    bad = probs.detach()[..., 0].isnan()
+    if not (bad := bad if targets.mask is None else bad & targets.mask).any():
+        return
+    sentence, step = (int(index) for index in bad.nonzero()[0])
+    raise ValueError(
+        f"{targets.of} holds NaN or +inf, or a row of only -inf, first at sentence {sentence}, position {step}; "
+        "expected finite logits (-inf is allowed, but not for a whole row)"
+    )
 
 
-def _clipped_mean(windows: UnitWindows) -> Tensor:
-    """min(E[count], c), of tokens."""
-    if windows.opening is not None:
-        raise ValueError("method is 'clipped_mean', but word_start is given; expected 'exact' or 'bound' in words")
-    survival = None if windows.ending is None else windows.ending.survival
-    clips = windows.patterns.clips
-    return clipped(row_counts(windows.probs, clips.shape[1], survival), clips)
+def counted_first(probs: Tensor, targets: Targets) -> Tensor:
+    """Move the positions that count, of (B, T) or (B, T, L), to the front, with 0 after them."""
+    order = targets.order
+    if order is None:
+        return probs
+    after = torch.arange(probs.shape[1], device=probs.device) >= targets.limits[:, None]
+    if probs.dim() == 3:
+        order, after = order[..., None].expand_as(probs), after[..., None]
+    return probs.gather(1, order).masked_fill(after, 0)
 
 
-def _renormalised(unit_probs: Tensor, alive: Tensor, spans: int | Tensor) -> Tensor:
-    """Unit probabilities given that none of their tokens is EOS: divided by the product of ``alive`` over the unit.
+def with_end_positions(probs: Tensor, opening: Tensor | None, targets: Targets) -> tuple[Tensor, Tensor | None, Tensor]:
+    """Append the end positions: tokens that match nothing, each a word of its own, in sentences that count.
 
-    Where a factor is below the rounding error of 1 nothing survives it, and the probability is set to 0.
+    Takes and returns (B, T, L) and (B, T), and returns the new limits (B,).
     """
-    eps = torch.finfo(alive.dtype).eps
-    logs, dead = alive.clamp(min=eps).log(), (alive <= eps).to(alive.dtype)
-    if isinstance(spans, int):
-        log_divisor, impossible = logs[..., None], dead[..., None]
-    else:
-        log_divisor, impossible = _sum_over_span(logs, spans), _sum_over_span(dead, spans)
-    return torch.where(impossible > 0.5, 0, unit_probs / log_divisor.exp())
+    limits, number = targets.limits, targets.end_positions
+    most = number if isinstance(number, int) else (targets.tokens.ids.shape[2] + 1) // 2
+    if most == 0:
+        return probs, opening, limits
+    pad = torch.nn.functional.pad
+    if opening is not None:
+        after = torch.arange(opening.shape[1] + most, device=limits.device) >= limits[:, None]
+        opening = pad(opening, (0, most)).masked_fill(after, 1)
+    return pad(probs, (0, 0, 0, most)), opening, torch.where(limits > 0, limits + number, 0)
 
 
-def _sum_over_span(values: Tensor, spans: Tensor) -> Tensor:
-    """Sum of (T, B) over the spans[b, j] positions that end at t: (T, B, L)."""
-    sums = torch.nn.functional.pad(values.cumsum(0), (0, 0, 1, 0))[..., None].expand(-1, -1, spans.shape[1])
-    begin = torch.arange(1, values.shape[0] + 1, device=values.device)[:, None, None] - spans
-    return sums[1:] - sums.gather(0, begin.clamp(min=0))
+def word_boundary(opening: Tensor, limits: Tensor, ending: Stopping | None) -> Tensor:
+    """(T, B): probability that the token after t opens a word or the sequence ends there."""
+    after = torch.arange(1, opening.shape[0] + 1, device=limits.device)[:, None]
+    opens = opening.roll(-1, 0)
+    if ending is not None:
+        opens = opens + ending.stop[:, 1:].t()
+    return opens.masked_fill(after >= limits, 1)

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
+from bleugrad.expectation import expected_bleu
 from bleugrad.outputs.output import Output
 from bleugrad.outputs.rows import as_output
 from bleugrad.references.sequences import IdLists
-from bleugrad.scores.expected_bleu import expected_bleu
 
 
 class ExpectedBLEU(Metric):

@@ -9,10 +9,11 @@ from bleugrad.arguments import check_int
 from bleugrad.backends import operations
 from bleugrad.backends.dtypes import compute_dtype
 from bleugrad.matches.frames import frame_statistics
+from bleugrad.matches.method import MatchMethod
 from bleugrad.matches.statistics import ExpectedStatistics
 from bleugrad.outputs.output import UnalignedOutput
-from bleugrad.outputs.rows import check_floating, check_rows
-from bleugrad.references.sequences import check_lengths, close_up, reads_back
+from bleugrad.outputs.rows import check_floating
+from bleugrad.references.sequences import check_lengths, close_up
 from bleugrad.references.targets import Targets
 
 
@@ -61,10 +62,10 @@ class CTC(UnalignedOutput):
         """Logits multiplied by ``sharpness`` for matches and lengths; the CTC loss stays that of the model."""
         return CTC(self.logits, blank_id=self.blank_id, lengths=self.lengths, sharpness=self.sharpness * sharpness)
 
-    def statistics(self, targets: Targets, method: str, label_log_probs: bool = False) -> ExpectedStatistics:
+    def statistics(self, targets: Targets, method: MatchMethod, label_log_probs: bool = False) -> ExpectedStatistics:
         """See :meth:`Output.statistics`."""
-        self.check_options(targets, method)
-        if reads_back(targets.tokens.ids):
+        self.check_options(targets)
+        if targets.checked:
             ids, lengths = targets.tokens.ids, targets.tokens.lengths
             within = torch.arange(ids.shape[2], device=ids.device) < lengths[..., None]
             if bool(((ids == self.blank_id) & within).any()):
@@ -73,7 +74,6 @@ class CTC(UnalignedOutput):
         logits = self.logits if self.sharpness == 1 else self.logits * self.sharpness
         counted = None if targets.order is None else targets.mask
         match_probs, repeated = operations.frame_probabilities(logits, ids, counted, self.blank_id)
-        check_rows(match_probs, targets.mask, self.name)
         found = frame_statistics(match_probs, repeated, targets, method)
         return replace(found, label_log_probs=self._label_log_probs(targets)) if label_log_probs else found
 

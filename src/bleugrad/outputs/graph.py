@@ -5,11 +5,12 @@ from torch import Tensor
 
 from bleugrad.backends import operations
 from bleugrad.backends.dtypes import compute_dtype
+from bleugrad.matches.method import MatchMethod
 from bleugrad.matches.paths import path_statistics
 from bleugrad.matches.statistics import ExpectedStatistics
 from bleugrad.outputs.output import UnalignedOutput
-from bleugrad.outputs.rows import check_floating, check_rows
-from bleugrad.references.sequences import check_lengths, reads_back
+from bleugrad.outputs.rows import check_floating
+from bleugrad.references.sequences import check_lengths
 from bleugrad.references.targets import Targets
 
 
@@ -61,22 +62,20 @@ class Graph(UnalignedOutput):
         """Logits of the tokens multiplied by ``sharpness``."""
         return Graph(self.logits, self.transitions, lengths=self.lengths, sharpness=self.sharpness * sharpness)
 
-    def statistics(self, targets: Targets, method: str, label_log_probs: bool = False) -> ExpectedStatistics:
+    def statistics(self, targets: Targets, method: MatchMethod, label_log_probs: bool = False) -> ExpectedStatistics:
         """See :meth:`Output.statistics`."""
-        self.check_options(targets, method)
+        self.check_options(targets)
         if label_log_probs:
             raise TypeError("cross_entropy_weight is above 0, but Graph has no cross-entropy of labels; expected 0")
         logits = self.logits if self.sharpness == 1 else self.logits * self.sharpness
-        ids = torch.nn.functional.pad(targets.columns, (0, 1))  # one more, which shows NaN if there are no references
-        match_probs = operations.row_probabilities(logits, ids, None, None)[0]
-        check_rows(match_probs, targets.mask, self.name)
-        return path_statistics(match_probs[..., :-1], self._transition_probs(targets), targets, method)
+        match_probs = operations.row_probabilities(logits, targets.columns, None, None)[0]
+        return path_statistics(match_probs, self._transition_probs(targets), targets, method)
 
     def _transition_probs(self, targets: Targets) -> Tensor:
         """Probabilities (B, T, T) of the transitions, 0 on and below the diagonal and past the last vertex."""
         steps, limits = self.shape[1], targets.limits
         vertex = torch.arange(steps, device=limits.device)
-        checked, mask = reads_back(limits), targets.mask
+        checked, mask = targets.checked, targets.mask
         if checked and mask is not None and not bool((mask == (vertex < limits[:, None])).all()):
             raise ValueError("mask leaves out vertices before others that count; expected True first, as lengths do")
         possible = (vertex > vertex[:, None]) & (vertex < limits[:, None, None])

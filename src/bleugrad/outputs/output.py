@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
+from bleugrad.matches.method import MatchMethod
 from bleugrad.matches.statistics import ExpectedStatistics
 from bleugrad.references.targets import Targets
 
@@ -43,11 +44,10 @@ class Output(ABC):
         raise TypeError(f"label_smoothing is above 0, but {type(self).__name__} does not support it; expected 0")
 
     @abstractmethod
-    def statistics(self, targets: Targets, method: str, label_log_probs: bool = False) -> ExpectedStatistics:
+    def statistics(self, targets: Targets, method: MatchMethod, label_log_probs: bool = False) -> ExpectedStatistics:
         """The expected statistics against the targets, differentiable.
 
-        ``method`` is "exact", "bound" or "clipped_mean". With ``label_log_probs`` also the log-probability of each
-        label.
+        ``method`` says how matches are expected. With ``label_log_probs`` also the log-probability of each label.
         """
 
 
@@ -56,11 +56,9 @@ class UnalignedOutput(Output):
 
     aligned = False
 
-    def check_options(self, targets: Targets, method: str) -> None:
+    def check_options(self, targets: Targets) -> None:
         """Raise for options that outputs without aligned labels do not have."""
         name = type(self).__name__
-        if method == "bound":
-            raise ValueError(f"method is 'bound', but {name} has no such bound; expected 'exact' or 'clipped_mean'")
         if targets.eos_id is not None:
             raise ValueError(f"eos_id is {targets.eos_id}, but the length of {name} follows from it; expected None")
         if targets.words is not None:

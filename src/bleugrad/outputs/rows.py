@@ -9,9 +9,9 @@ from torch import Tensor
 from torch._C._functorch import is_functorch_wrapped_tensor
 
 from bleugrad.backends import operations
-from bleugrad.backends.devices import SYNCHRONOUS
 from bleugrad.backends.dtypes import compute_dtype
 from bleugrad.backends.normalisers import PROVIDERS, RowLoss, normalised_probabilities
+from bleugrad.matches.method import MatchMethod
 from bleugrad.matches.statistics import ExpectedStatistics, row_statistics
 from bleugrad.outputs.output import Output
 from bleugrad.references.targets import FLATTENED, Targets
@@ -38,7 +38,7 @@ class RowOutput(Output):
             word_start: (V,) bool, tokens whose summed probability is wanted at each position (those that open a word).
         """
 
-    def statistics(self, targets: Targets, method: str, label_log_probs: bool = False) -> ExpectedStatistics:
+    def statistics(self, targets: Targets, method: MatchMethod, label_log_probs: bool = False) -> ExpectedStatistics:
         """See :meth:`Output.statistics`."""
         labels = None
         if label_log_probs:
@@ -46,18 +46,10 @@ class RowOutput(Output):
                 raise TypeError("labels is None; expected (B, T) token ids, since cross_entropy_weight is above 0")
             labels = targets.labels[..., None]
         probs = self.token_probabilities(targets.columns, labels, targets.word_start)
-        for found in (probs.match_probs, probs.opening[..., None], probs.target_log_probs):
-            if (
-                found.numel() and found.device.type in SYNCHRONOUS and not torch.compiler.is_compiling()
-            ):  # any number made of the rows shows NaN
-                bad = found.detach()[..., 0].isnan()
-                if (bad := bad if targets.mask is None else bad & targets.mask).any():
-                    raise_broken_row(bad, self.name)
-                break
         statistics = row_statistics(probs.match_probs, probs.opening, targets, method)
-        return (
-            replace(statistics, label_log_probs=probs.target_log_probs.squeeze(-1)) if label_log_probs else statistics
-        )
+        if not label_log_probs:
+            return statistics
+        return replace(statistics, label_log_probs=probs.target_log_probs.squeeze(-1))
 
 
 class Rows(RowOutput):
@@ -211,24 +203,3 @@ def check_floating(name: str, value: object, shape: str, dimensions: int) -> Ten
         hint = f": {FLATTENED}" if (value.dim(), dimensions) == (2, 3) else ""
         raise ValueError(f"{name} has shape {tuple(value.shape)}; expected {shape}{hint}")
     return value
-
-
-def check_rows(probs: Tensor, mask: Tensor | None, name: str) -> None:
-    """Raise if a row that counts has no softmax: its probabilities (B, T, L) are NaN.
-
-    Skipped where values are not read back.
-    """
-    if probs.device.type not in SYNCHRONOUS or torch.compiler.is_compiling() or not probs.numel():
-        return
-    bad = probs.detach()[..., 0].isnan()
-    if (bad := bad if mask is None else bad & mask).any():
-        raise_broken_row(bad, name)
-
-
-def raise_broken_row(bad: Tensor, name: str) -> None:
-    """Raise for the first row (B, T) without a softmax."""
-    sentence, step = (int(index) for index in bad.nonzero()[0])
-    raise ValueError(
-        f"{name} holds NaN or +inf, or a row of only -inf, first at sentence {sentence}, position {step}; "
-        "expected finite logits (-inf is allowed, but not for a whole row)"
-    )

@@ -8,7 +8,6 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from bleugrad.backends import operations
 from bleugrad.backends.devices import SYNCHRONOUS
 
 IdLists = Sequence[Sequence[int]] | Sequence[Sequence[Sequence[int]]]
@@ -27,21 +26,6 @@ class References:
         if self.ids.shape[1] == 1 or not reads_back(self.ids):
             return self.ids.shape[1] > 1
         return bool((self.lengths > 0).sum(1).gt(1).any())
-
-    def closest_lengths(self, hypothesis_lengths: Tensor) -> Tensor:
-        """Reference length closest to each hypothesis length, ties to the shorter: (B, ...) to (B, ...).
-
-        An empty reference counts only where a sentence has no other.
-        """
-        shape = (*self.lengths.shape, *(1,) * (hypothesis_lengths.dim() - 1))
-        lengths = self.lengths.view(shape)
-        if lengths.shape[1] == 1:
-            return lengths.squeeze(1).expand_as(hypothesis_lengths)
-        absent = (lengths == 0) & (lengths.amax(1, keepdim=True) > 0)
-        wanted = hypothesis_lengths.unsqueeze(1)
-        distance = 2 * (lengths - wanted).abs() + (lengths > wanted)
-        nearest = torch.where(absent, torch.iinfo(torch.int64).max, distance).argmin(1, keepdim=True)
-        return lengths.expand_as(distance).gather(1, nearest).squeeze(1)
 
 
 def check_ids(name: str, ids: Tensor) -> Tensor:
@@ -93,31 +77,26 @@ def close_up(values: Tensor, valid: Tensor, eos_id: int | None = None) -> tuple[
     >>> values.tolist(), lengths.tolist()
     ([[8, 9, 0]], [2])
     """
-    if reads_back(values):
-        valid, eos_id = before_eos(values, valid, eos_id), None
-        if bool((valid[..., 1:] <= valid[..., :-1]).all()):
-            return values.masked_fill(~valid, 0), valid.sum(-1)
-    closed, lengths = operations.close_up(valid, values, eos_id)
-    return closed, lengths
+    valid = before_eos(values, valid, eos_id)
+    if reads_back(values) and bool((valid[..., 1:] <= valid[..., :-1]).all()):
+        return values.masked_fill(~valid, 0), valid.sum(-1)
+    counts = valid.cumsum(-1)
+    closed = values.new_zeros(*values.shape[:-1], values.shape[-1] + 1)
+    closed = closed.scatter(-1, counts * valid, values)  # what is not valid goes to place 0, which is cut off
+    return closed[..., 1:], valid.sum(-1)
 
 
 def counted_positions(
     mask: Tensor | None, batch: int, steps: int, device: torch.device
 ) -> tuple[Tensor | None, Tensor]:
-    """``order`` and ``limits`` of :class:`bleugrad.references.targets.Targets`, from the positions that count.
-
-    On a device that is not waited for, every mask gives an order.
-    """
-    if mask is not None and not reads_back(mask):
-        order, limits = operations.close_up(mask, None, None)
-        return order, limits
-    if mask is None or bool(mask.all()):
+    """``order`` and ``limits`` of :class:`bleugrad.references.targets.Targets`, from the positions that count."""
+    if mask is None or (reads_back(mask) and bool(mask.all())):
         return None, torch.full((batch,), steps, device=device)
     return close_up(torch.arange(steps, device=device).expand(batch, steps), mask)
 
 
 def reads_back(values: Tensor) -> bool:
-    """Whether the host may read values: on CPUs outside torch.compile. See :mod:`bleugrad.backends.devices`."""
+    """Whether the host may read values at once, to check them or to choose a shorter way; not under torch.compile."""
     return values.device.type in SYNCHRONOUS and not torch.compiler.is_compiling()
 
 
@@ -187,7 +166,7 @@ def prepare_references(
     ``valid`` (B, R) says which ids of a tensor (B, R) count, if that is known; they were checked then.
     """
     if valid is not None and isinstance(references, Tensor):
-        return References(*close_up(references.unsqueeze(1), valid.unsqueeze(1), eos_id))
+        return _with_a_column(*close_up(references.unsqueeze(1), valid.unsqueeze(1), eos_id))
     if not isinstance(references, Tensor):
         references = _stack_lists(name, references, ignore_index)
     ids = check_ids(name, references).to(device)
@@ -200,7 +179,12 @@ def prepare_references(
         raise ValueError(f"{name} has shape {tuple(ids.shape)}; expected at least one reference per sentence")
     valid = ids != ignore_index
     check_range(name, ids, valid, vocabulary, ignore_index)
-    return References(*close_up(ids, valid, eos_id))
+    return _with_a_column(*close_up(ids, valid, eos_id))
+
+
+def _with_a_column(ids: Tensor, lengths: Tensor) -> References:
+    """References with at least one column, so that something of every row is read and checked."""
+    return References(ids if ids.shape[2] else torch.nn.functional.pad(ids, (0, 1)), lengths)
 
 
 def _stack_lists(name: str, references: IdLists, ignore_index: int) -> Tensor:

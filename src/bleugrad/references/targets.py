@@ -14,6 +14,7 @@ from bleugrad.references.sequences import (
     check_range,
     counted_positions,
     prepare_references,
+    reads_back,
 )
 from bleugrad.references.words import Words, segment
 
@@ -31,7 +32,8 @@ class Targets:
     needed: the references end to end, then EOS if the length is random. ``patterns`` are the n-grams of the references,
     None if not asked for. ``words`` and ``word_start`` (V,), without EOS, are None where tokens are counted. ``labels``
     (B, T) are 0 where ``labelled`` (B, T) is False; both may be None. ``end_positions`` more positions, with tokens
-    that match nothing, follow the last one that counts: a number, or one per sentence (B,).
+    that match nothing, follow the last one that counts: a number, or one per sentence (B,). ``checked`` says whether
+    values are read back and checked, ``of`` is what messages call the output.
     """
 
     mask: Tensor | None
@@ -47,6 +49,8 @@ class Targets:
     labels: Tensor | None = None
     labelled: Tensor | None = None
     end_positions: int | Tensor = 0
+    checked: bool = False
+    of: str = "logits"
 
 
 def prepare_targets(
@@ -113,6 +117,7 @@ def prepare_targets(
         valid=labelled if references is labels else None,
     )
     order, limits = counted_positions(mask, batch, steps, device)
+    checked = reads_back(limits)
     if leave_out and not counted_only:
         tokens = References(tokens.ids, torch.where(limits[:, None] > 0, tokens.lengths, 0))
     columns = tokens.ids.flatten(1)
@@ -126,7 +131,23 @@ def prepare_targets(
     if max_order is not None:
         patterns = reference_patterns(units, max_order, None if words is None else words.spans)
     ends: int | Tensor = (units.lengths.amax(1) + 1) // 2 if isinstance(end_positions, str) else end_positions
-    return Targets(mask, limits, order, tokens, units, columns, eos_id, patterns, words, starts, labels, labelled, ends)
+    return Targets(
+        mask=mask,
+        limits=limits,
+        order=order,
+        tokens=tokens,
+        units=units,
+        columns=columns,
+        eos_id=eos_id,
+        patterns=patterns,
+        words=words,
+        word_start=starts,
+        labels=labels,
+        labelled=labelled,
+        end_positions=ends,
+        checked=checked,
+        of=of,
+    )
 
 
 def _prepare_labels(

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from bleugrad.arguments import LEVELS, check_choice, check_int
 from bleugrad.backends.dtypes import widest_float
-from bleugrad.lengths.brevity import brevity_penalties
+from bleugrad.lengths.brevity import brevity_penalties, closest_lengths
 from bleugrad.references.ngrams import count_numbers, largest_counts, ngram_numbers
 from bleugrad.references.sequences import IdLists, References, check_range, prepare_hypotheses, prepare_references
 from bleugrad.references.targets import check_word_start
@@ -78,7 +78,7 @@ def bleu(
     matches = clipped_matches(ids, lengths, prepared, max_order)
     orders = torch.arange(max_order, device=ids.device)
     totals = (lengths[:, None] - orders).clamp(min=0)
-    reference_lengths = prepared.closest_lengths(lengths)
+    reference_lengths = closest_lengths(prepared, lengths)
 
     statistics = (matches, totals, lengths, reference_lengths)
     pooled = statistics if level == "sentence" else tuple(statistic.sum(0) for statistic in statistics)

@@ -32,8 +32,9 @@ import math
 import torch
 from torch import Tensor
 
-from bleugrad.lengths.brevity import penalty_by_length
-from bleugrad.matches.statistics import ExpectedStatistics, UnitWindows
+from bleugrad.lengths.brevity import closest_lengths, penalty_by_length
+from bleugrad.matches.exact import completed_matches, matches_by_length
+from bleugrad.matches.statistics import ExpectedStatistics, RowWindows
 from bleugrad.scores.bleu import BLEU, weighted_geometric_mean
 
 
@@ -73,10 +74,10 @@ def _outward(lower: Tensor | None, upper: Tensor, slack: Tensor, random_length: 
 
 
 def _interval_by_length(
-    statistics: ExpectedStatistics, windows: UnitWindows, score: BLEU
+    statistics: ExpectedStatistics, windows: RowWindows, score: BLEU
 ) -> tuple[Tensor | None, Tensor]:
     lengths, weights, smoothing = statistics.lengths, score.weights, score.smoothing
-    joint, references = windows.matches_by_length(), statistics.references
+    joint, references = matches_by_length(windows), statistics.references
     totals = lengths.ngram_totals(len(weights))
     penalty = penalty_by_length(lengths, references)
     upper = penalty * _joint_geometric_mean(joint, totals, lengths.probs, weights, smoothing)
@@ -91,11 +92,11 @@ def _interval_by_length(
 
 
 def _interval_of_words(
-    statistics: ExpectedStatistics, windows: UnitWindows, score: BLEU, slack: Tensor
+    statistics: ExpectedStatistics, windows: RowWindows, score: BLEU, slack: Tensor
 ) -> tuple[Tensor | None, Tensor]:
     """With ``slack``, the rounding error of sums of probabilities, added to them on the safe side."""
     lengths, smoothing, references = statistics.lengths, score.smoothing, statistics.references
-    matches = windows.exact_matches().sum(0)
+    matches = completed_matches(windows).sum(0)
     weights = matches.new_tensor(score.weights)
     probs = lengths.probs.clamp(min=0)
     totals = lengths.ngram_totals(len(score.weights))
@@ -118,7 +119,7 @@ def _interval_of_words(
         logs = log_s + share.clamp(max=1) * ((most + smoothing).log() - log_s)
         logs = logs - (given[:, None] * (totals[:, :, 1:] + smoothing).log()).sum(2)
         support = lengths.support[:, 1:]
-        shortfall = (references.closest_lengths(support) - support).clamp(min=0)
+        shortfall = (closest_lengths(references, support) - support).clamp(min=0)
         log_penalty = -(given * shortfall / support).sum(1)
         lowers.append(alive * (log_penalty + (logs * weights).sum(1)).exp())
     return torch.stack(lowers).amax(0) if lowers else None, upper

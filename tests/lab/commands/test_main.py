@@ -208,7 +208,7 @@ def test_a_closed_standard_stream_is_one_line(number, name):
 
 
 def test_a_missing_extra_is_named_with_the_command_that_installs_it(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("bleugrad.extras.find_spec", lambda name: None)
+    monkeypatch.setattr("bleugrad.lab.extras.find_spec", lambda name: None)
     assert main(["toy", *SMALL, "--output", str(tmp_path / "run")]) == 1
     assert "needs matplotlib, which is not installed; install it with: pip install 'bleugrad[plots]'" in (
         capsys.readouterr().err

@@ -54,6 +54,6 @@ def test_nothing_is_sent_without_the_option(corpus, tmp_path, runs):
 
 def test_the_missing_package_is_named(corpus, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "wandb", None)
-    monkeypatch.setattr("bleugrad.extras.find_spec", lambda name: None if name == "wandb" else True)
+    monkeypatch.setattr("bleugrad.lab.extras.find_spec", lambda name: None if name == "wandb" else True)
     with pytest.raises(FailureError, match=r"needs wandb, which is not installed; .*bleugrad\[wandb\]"):
         train_run(small_config(corpus, wandb=True), tmp_path)

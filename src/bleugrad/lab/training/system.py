@@ -77,7 +77,7 @@ class TranslationSystem:
             raise TypeError(f"lines is a {type(lines).__name__}; expected a list of texts, one per sentence")
         beam = self.beam(beam)
         if not isinstance(n_best, int) or not 1 <= n_best <= beam:
-            raise ValueError(f"n_best is {n_best!r}; expected a whole number from 1 to beam = {beam}")
+            raise ValueError(f"n_best is {n_best!r}; expected 1 to beam = {beam}")
         self._check_tokenised(lines, first)
         sources = [self._encoded(line, number) for number, line in enumerate(lines, start=first)]
         settings = self.config.evaluation
@@ -91,7 +91,7 @@ class TranslationSystem:
         if beam is None:
             return 1 if model.one_pass else USUAL_BEAM
         if not isinstance(beam, int) or not 1 <= beam <= WIDEST_BEAM:
-            raise UsageError(f"beam is {beam!r}; expected a whole number from 1 to {WIDEST_BEAM}")
+            raise UsageError(f"beam is {beam!r}; expected 1 to {WIDEST_BEAM}")
         if model.kind == "nat" and beam > 1:
             raise UsageError(f"beam is {beam} with model.kind 'nat', which has no beam search; expected 1")
         return beam
@@ -134,7 +134,7 @@ def load(run: str | PathLike[str], device: str = "auto") -> TranslationSystem:
     if not isinstance(run, str | PathLike):
         raise TypeError(f"run is a {type(run).__name__}; expected the path of a training run")
     if device not in ("auto", "cpu", "cuda"):
-        raise ValueError(f"device is {device!r}; expected 'auto', 'cpu' or 'cuda'")
+        raise ValueError(f"device is {device!r}; expected 'auto' or 'cpu' or 'cuda'")
     require_translation("a trained translation model")
     directory = Path(run)
     config = read_config(directory)
