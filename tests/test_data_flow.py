@@ -11,22 +11,28 @@ import bleugrad
 from bleugrad.backends import last_used
 from bleugrad.expectation import Expectation, expected_statistics
 from bleugrad.losses.expected import ExpectedScoreLoss
+from bleugrad.matches import MatchMethod
 from bleugrad.outputs.rows import RowOutput, TokenProbabilities
 from tests.oracles.enumeration import enumerate_sequences
 
 PACKAGE = Path(bleugrad.__file__).parent
 
 
-def traced_files(call):
-    """The file of each function of the package in the order of calls, with the file that called it."""
+def traced_files(call, returns=False):
+    """The file of each function of the package in the order of calls, with the file that called it.
+
+    With ``returns`` also the files that are returned to.
+    """
     found = []
 
     def watch(frame, event, _):
-        path = Path(frame.f_code.co_filename)
-        if event == "call" and path.is_relative_to(PACKAGE):
-            caller = Path(frame.f_back.f_code.co_filename)
-            inside = caller.is_relative_to(PACKAGE)
-            found.append((path.relative_to(PACKAGE), caller.relative_to(PACKAGE) if inside else None))
+        path, caller = Path(frame.f_code.co_filename), Path(frame.f_back.f_code.co_filename)
+        if path.is_relative_to(PACKAGE):
+            inside = caller.relative_to(PACKAGE) if caller.is_relative_to(PACKAGE) else None
+            if event == "call":
+                found.append((path.relative_to(PACKAGE), inside))
+            elif event == "return" and returns and inside is not None:
+                found.append((inside, None))
 
     sys.setprofile(watch)
     try:
@@ -44,11 +50,12 @@ def test_one_forward_pass_changes_file_rarely_and_enters_the_core_once(seed):
     loss(logits, labels)
     if last_used()["exact_matches"] != "c":
         pytest.skip("counted with the compiled backend, which is not available here")
-    trace = traced_files(lambda: loss(logits, labels))
-    changes = sum(here[0] != before[0] for before, here in pairwise(trace))
-    entries = [file for file, caller in trace if caller and caller.parts[0] == "losses" != file.parts[0]]
-    assert changes <= 20, [str(file) for file, _ in trace]
-    assert len(entries) == 1, entries
+    for returns, most in ((False, 16), (True, 34)):
+        trace = traced_files(lambda: loss(logits, labels), returns)
+        changes = [str(here[0]) for before, here in pairwise(trace) if here[0] != before[0]]
+        assert len(changes) <= most, changes
+        entries = [file for file, caller in trace if caller and caller.parts[0] == "losses" != file.parts[0]]
+        assert len(entries) == 1, entries
 
 
 class UnigramRecall:
@@ -70,6 +77,30 @@ class Probabilities(RowOutput):
     def token_probabilities(self, ids, targets, word_start):
         nothing = self.probs.new_empty(0)
         return TokenProbabilities(self.probs.gather(2, ids[:, None].expand(*self.shape[:2], -1)), nothing, nothing)
+
+
+class Unclipped(MatchMethod):
+    """A match method: expected counts of the reference's tokens, not clipped; of unigrams."""
+
+    name = "unclipped"
+
+    def rows(self, windows):
+        return (windows.probs.sum(0) * (windows.patterns.clips[:, 0] > 0)).sum(1, keepdim=True)
+
+
+def test_a_new_match_method_needs_nothing_else(seed):
+    """The reference `a a b`, in which `a` may count more than twice; alone, and with the other two new choices."""
+    logits, labels = torch.randn(1, 4, 3, dtype=torch.float64), torch.tensor([[0, 0, 1]])
+    probs = logits.softmax(-1)
+    result = bleugrad.expected_bleu(logits, labels, method=Unclipped(), max_order=1)
+    torch.testing.assert_close(result.matches[0, 0], probs[0, :, :2].sum())
+    output, expectation = Probabilities(probs.requires_grad_()), Expectation(UnigramRecall(), method=Unclipped())
+    loss = ExpectedScoreLoss(expectation)(output, references=labels)
+    torch.testing.assert_close(loss, 1 - probs[0, :, :2].sum() / 3)
+    loss.backward()
+    assert probs.grad.abs().max() > 0.1
+    with pytest.raises(ValueError, match="method is 'unclipped', but CTC has no such matches"):
+        bleugrad.expected_bleu(bleugrad.CTC(logits, blank_id=2), labels, method=Unclipped(), max_order=1)
 
 
 def test_a_new_score_and_a_new_output_need_nothing_else(seed):

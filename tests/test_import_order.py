@@ -9,22 +9,23 @@ import pytest
 
 (ROOT,) = (Path(folder) for folder in importlib.util.find_spec("bleugrad").submodule_search_locations)
 
-CORE = {"arguments", "backends", "references", "lengths", "matches", "outputs", "scores", "pooling", "losses"}
+CORE = {"arguments", "backends", "references", "lengths", "matches", "outputs", "scores", "pooling"}
 LIBRARY = {
     "arguments": set(),
     "extras": set(),
     "backends": set(),
     "pooling": set(),
     "references": {"arguments", "backends"},
-    "lengths": {"backends", "pooling", "references"},
+    "lengths": {"backends"},
     "matches": {"backends", "references", "lengths"},
     "outputs": {"arguments", "backends", "references", "matches"},
-    "scores": CORE - {"losses"},
-    "losses": CORE,
+    "scores": CORE,
+    "expectation": CORE,
+    "losses": CORE | {"expectation"},
     "tokenizers": {"arguments"},
-    "explanation": CORE,
-    "metrics": {"extras"} | CORE - {"losses"},
-    "hf": {"extras", "tokenizers", "metrics"} | CORE,
+    "explanation": CORE | {"expectation"},
+    "metrics": CORE | {"expectation", "extras"},
+    "hf": CORE | {"expectation", "losses", "extras", "tokenizers", "metrics"},
 }
 AROUND = {"errors", "extras", "settings", "runs"}
 LAB = {

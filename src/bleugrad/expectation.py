@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from bleugrad.arguments import LEVELS, check_choice, check_int, check_nonnegative
-from bleugrad.lengths.brevity import closest_lengths
 from bleugrad.matches import as_method
 from bleugrad.matches.method import MatchMethod
 from bleugrad.matches.statistics import ExpectedStatistics
@@ -17,7 +16,7 @@ from bleugrad.outputs.rows import as_output
 from bleugrad.pooling import Pool
 from bleugrad.references.sequences import IdLists
 from bleugrad.references.targets import Targets, prepare_targets
-from bleugrad.scores.bleu import BLEU
+from bleugrad.scores.bleu import BLEU, closest_lengths, mean_totals
 from bleugrad.scores.interval import certified_interval
 from bleugrad.scores.results import ExpectedBLEUResult
 from bleugrad.scores.score import Score
@@ -221,7 +220,7 @@ def expected_bleu(
     return ExpectedBLEUResult(
         value=value,
         matches=statistics.matches,
-        totals=statistics.totals,
+        totals=mean_totals(statistics.lengths, max_order),
         precisions=precisions,
         brevity_penalty=penalty,
         hypothesis_lengths=lengths.mean(),

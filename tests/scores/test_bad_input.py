@@ -187,3 +187,18 @@ def test_everything_optional_is_keyword_only():
         bleugrad.expected_bleu(LOGITS, REFERENCES, "exact")
     with pytest.raises(TypeError):
         bleugrad.bleu(HYPOTHESES, REFERENCES, None)
+
+
+OUTPUTS = {
+    "rows": lambda logits: logits,
+    "ctc": lambda logits: bleugrad.CTC(logits, blank_id=0),
+    "graph": lambda logits: bleugrad.Graph(logits, torch.zeros(B, T, T)),
+}
+
+
+@pytest.mark.parametrize("references", [[[]] * B, [[[]]] * B, torch.full((B, 3), -100), torch.empty(B, 0).long()])
+@pytest.mark.parametrize("kind", OUTPUTS)
+def test_broken_logits_are_seen_although_all_references_are_empty(references, kind):
+    with pytest.raises(ValueError, match="NaN"):
+        bleugrad.expected_bleu(OUTPUTS[kind](NAN), references)
+    assert bleugrad.expected_bleu(OUTPUTS[kind](LOGITS), references, max_order=1).matches.tolist() == [[0], [0]]

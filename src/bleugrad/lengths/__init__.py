@@ -1,1 +1,1 @@
-"""Hypothesis lengths, fixed or random, in tokens or words, and brevity penalties."""
+"""Hypothesis lengths, fixed or random, in tokens or words."""

@@ -25,17 +25,6 @@ class Lengths:
         """E[length], (B,)."""
         return (self.support * self.probs).sum(1)
 
-    def mean_totals(self, max_order: int) -> Tensor:
-        """E[M_n], (B, N)."""
-        possible, orders = (torch.arange(size, device=self.probs.device) for size in (self.probs.shape[1], max_order))
-        table = possible[:, None] - orders
-        return (self.probs[..., None] * table.clamp_(min=0)).sum(1)  # a product of matrices would heed autocast
-
-    def ngram_totals(self, max_order: int) -> Tensor:
-        """M_n = max(length - n + 1, 0) for every possible length: (B, N, S)."""
-        orders = torch.arange(max_order, device=self.support.device)
-        return (self.support[:, None, :] - orders[None, :, None]).clamp(min=0).to(self.probs.dtype)
-
 
 @dataclass(frozen=True)
 class FixedLengths(Lengths):
@@ -47,10 +36,6 @@ class FixedLengths(Lengths):
     def support(self) -> Tensor:
         """The lengths, (B, 1)."""
         return self.known
-
-    def mean_totals(self, max_order: int) -> Tensor:
-        """M_n, (B, N)."""
-        return self.ngram_totals(max_order).squeeze(2)
 
 
 @dataclass(frozen=True)
@@ -79,11 +64,6 @@ def stopping(eos_probs: Tensor, limits: Tensor) -> Stopping:
     at_limit = torch.arange(eos_probs.shape[1] + 1, device=limits.device) == limits[:, None]
     stop = torch.nn.functional.pad(eos_probs, (0, 1)) + at_limit
     return Stopping(alive.t(), running_product(alive).t(), stop)
-
-
-def fixed_lengths(lengths: Tensor, dtype: torch.dtype) -> FixedLengths:
-    """Known lengths (B,)."""
-    return FixedLengths(torch.ones_like(lengths[:, None], dtype=dtype), lengths[:, None])
 
 
 def word_counts(opening: Tensor, limits: Tensor, ending: Stopping | None = None) -> Lengths:

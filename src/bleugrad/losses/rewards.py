@@ -6,9 +6,8 @@ import torch
 from torch import Tensor
 
 from bleugrad.backends.dtypes import widest_float
-from bleugrad.lengths.brevity import brevity_penalties, closest_lengths
 from bleugrad.references.sequences import References, before_eos, close_up
-from bleugrad.scores.bleu import BLEU, smoothed_precisions, weighted_geometric_mean
+from bleugrad.scores.bleu import BLEU, brevity_penalties, closest_lengths, smoothed_precisions, weighted_geometric_mean
 from bleugrad.scores.bleu_of_ids import clipped_matches, in_words
 
 

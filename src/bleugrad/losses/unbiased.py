@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from bleugrad.lengths.brevity import closest_lengths
 from bleugrad.lengths.lengths import FixedLengths
 from bleugrad.losses.base import LossOptions
 from bleugrad.losses.rewards import RewardedSamples, score_matches
@@ -14,7 +13,7 @@ from bleugrad.losses.sampling import SampledLossBase, SampledRows, with_gradient
 from bleugrad.matches.exact import Exact, matches_by_length
 from bleugrad.matches.statistics import ExpectedStatistics, row_statistics
 from bleugrad.references.targets import Targets
-from bleugrad.scores.bleu import BLEU
+from bleugrad.scores.bleu import BLEU, closest_lengths
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -59,5 +59,4 @@ def frame_statistics(
     probs = counted_first(match_probs, targets).transpose(0, 1)
     frames = Frames(probs[..., :-1].contiguous(), probs[..., -1].contiguous(), targets.columns, patterns)
     lengths = frame_lengths(frames.blank.t(), counted_first(repeated, targets), targets.limits)
-    totals = lengths.mean_totals(patterns.clips.shape[1])
-    return ExpectedStatistics(method.frames(frames), totals, lengths, targets.units)
+    return ExpectedStatistics(method.frames(frames), lengths, targets.units)

@@ -35,6 +35,5 @@ class MatchMethod:
         raise self._undefined("Graph")
 
     def _undefined(self, kind: str) -> ValueError:
-        return ValueError(
-            f"method is {self.name!r}, but {kind} has no such matches; expected 'exact' or 'clipped_mean'"
-        )
+        found = f"method is {self.name!r}, but {kind} has no such matches"
+        return ValueError(f"{found}; expected another method, such as 'exact'")

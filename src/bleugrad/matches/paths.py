@@ -69,4 +69,4 @@ def path_statistics(
     probs = counted_first(match_probs, targets).transpose(0, 1)
     paths = Paths(probs, transitions, targets.columns, patterns, targets.limits)
     matches, lengths = method.paths(paths), paths.lengths()
-    return ExpectedStatistics(matches, lengths.mean_totals(patterns.clips.shape[1]), lengths, targets.units)
+    return ExpectedStatistics(matches, lengths, targets.units)

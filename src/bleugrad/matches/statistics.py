@@ -1,11 +1,11 @@
-"""Expected statistics: matches, totals and lengths, and how they follow from independent rows."""
+"""Expected statistics, matches and lengths, and how they follow from independent rows."""
 
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from bleugrad.lengths.lengths import Lengths, Stopping, fixed_lengths, stopping, word_counts
+from bleugrad.lengths.lengths import FixedLengths, Lengths, Stopping, stopping, word_counts
 from bleugrad.matches.method import MatchMethod
 from bleugrad.references.ngrams import Patterns
 from bleugrad.references.sequences import References
@@ -42,15 +42,13 @@ class ExpectedStatistics:
 
     Attributes:
         matches: (B, N), expected clipped matches by the chosen method.
-        totals: (B, N), expected number of n-grams of the hypothesis.
-        lengths: distribution of the length, in the units of the references, tokens or words.
+        lengths: distribution of the length of the hypothesis, in the units of the references, tokens or words.
         references: the references in these units.
         windows: what certified intervals are made of; None for outputs that have none.
         label_log_probs: (B, T), log-probability of each label, if it was asked for.
     """
 
     matches: Tensor
-    totals: Tensor
     lengths: Lengths
     references: References
     windows: RowWindows | None = None
@@ -75,14 +73,14 @@ def row_statistics(match_probs: Tensor, opening: Tensor, targets: Targets, metho
         probs, ending = probs[..., :-1], stopping(probs[..., -1], limits)
     units = probs.transpose(0, 1)
     if words is None or opened is None:
-        lengths = fixed_lengths(limits, units.dtype) if ending is None else ending.lengths()
+        known = limits[:, None]
+        lengths = FixedLengths(torch.ones_like(known, dtype=units.dtype), known) if ending is None else ending.lengths()
         windows = RowWindows(units.contiguous(), patterns, limits, ending)
     else:
         opened = opened.t().contiguous()
         lengths, boundary = word_counts(opened, limits, ending), word_boundary(opened, limits, ending)
         windows = RowWindows(word_probabilities(units, words), patterns, limits, ending, opened, boundary)
-    totals = lengths.mean_totals(patterns.clips.shape[1])
-    return ExpectedStatistics(method.rows(windows), totals, lengths, targets.units, windows)
+    return ExpectedStatistics(method.rows(windows), lengths, targets.units, windows)
 
 
 def check_rows(probs: Tensor, targets: Targets) -> None:

@@ -14,7 +14,8 @@ from bleugrad.backends.normalisers import PROVIDERS, RowLoss, normalised_probabi
 from bleugrad.matches.method import MatchMethod
 from bleugrad.matches.statistics import ExpectedStatistics, row_statistics
 from bleugrad.outputs.output import Output
-from bleugrad.references.targets import FLATTENED, Targets
+from bleugrad.references.sequences import FLATTENED
+from bleugrad.references.targets import Targets
 
 
 class TokenProbabilities(NamedTuple):

@@ -13,6 +13,10 @@ from bleugrad.backends.devices import SYNCHRONOUS
 IdLists = Sequence[Sequence[int]] | Sequence[Sequence[Sequence[int]]]
 
 
+FLATTENED = "do not flatten the batch, n-grams must not cross sentences"
+"""The hint for logits (B * T, V) and labels (B * T,), as cross-entropy takes them."""
+
+
 @dataclass(frozen=True)
 class References:
     """References of a batch: ``ids`` (B, K, R), 0 after the end of each; ``lengths`` (B, K), 0 where absent."""
@@ -88,11 +92,13 @@ def close_up(values: Tensor, valid: Tensor, eos_id: int | None = None) -> tuple[
 
 def counted_positions(
     mask: Tensor | None, batch: int, steps: int, device: torch.device
-) -> tuple[Tensor | None, Tensor]:
-    """``order`` and ``limits`` of :class:`bleugrad.references.targets.Targets`, from the positions that count."""
-    if mask is None or (reads_back(mask) and bool(mask.all())):
-        return None, torch.full((batch,), steps, device=device)
-    return close_up(torch.arange(steps, device=device).expand(batch, steps), mask)
+) -> tuple[Tensor | None, Tensor, bool]:
+    """``order``, ``limits`` and ``checked`` of :class:`bleugrad.references.targets.Targets`, from its ``mask``."""
+    every = torch.full((batch,), steps, device=device)
+    checked = reads_back(every)
+    if mask is None or (checked and bool(mask.all())):
+        return None, every, checked
+    return *close_up(torch.arange(steps, device=device).expand(batch, steps), mask), checked
 
 
 def reads_back(values: Tensor) -> bool:
@@ -208,3 +214,22 @@ def _stack_lists(name: str, references: IdLists, ignore_index: int) -> Tensor:
     most = max(len(row) for row in references)
     flat = [reference for row in references for reference in (*row, *((),) * (most - len(row)))]
     return pad_lists(name, flat, ignore_index).view(len(references), most, -1)
+
+
+def prepare_labels(
+    labels: object, batch: int, steps: int | None, device: torch.device, vocabulary: int, ignore_index: int
+) -> tuple[Tensor, Tensor]:
+    """Checked labels (B, T), or (B, R) of any R if ``steps`` is None, 0 where ignored; and where they are not."""
+    if not isinstance(labels, Tensor):
+        raise TypeError(f"labels is a {type(labels).__name__}; expected a tensor of token ids (B, T)")
+    labels = check_ids("labels", labels)
+    if steps is None and (labels.dim() != 2 or labels.shape[0] != batch):
+        raise ValueError(f"labels has shape {tuple(labels.shape)}; expected ({batch}, R), one row for each sentence")
+    if steps is not None and labels.shape != (batch, steps):
+        hint = FLATTENED if labels.dim() == 1 else "logits are (B, T, V), with the vocabulary last"
+        found = f"labels has shape {tuple(labels.shape)}"
+        raise ValueError(f"{found}; expected {(batch, steps)}, as the logits' (B, T): {hint}")
+    labels = labels.to(device)
+    labelled = labels != ignore_index
+    check_range("labels", labels, labelled, vocabulary, ignore_index)
+    return labels * labelled, labelled

@@ -10,16 +10,11 @@ from bleugrad.references.ngrams import Patterns, reference_patterns
 from bleugrad.references.sequences import (
     IdLists,
     References,
-    check_ids,
-    check_range,
     counted_positions,
+    prepare_labels,
     prepare_references,
-    reads_back,
 )
 from bleugrad.references.words import Words, segment
-
-FLATTENED = "do not flatten the batch, n-grams must not cross sentences"
-"""The hint for logits (B * T, V) and labels (B * T,), as cross-entropy takes them."""
 
 
 @dataclass(frozen=True)
@@ -116,8 +111,7 @@ def prepare_targets(
         name=name,
         valid=labelled if references is labels else None,
     )
-    order, limits = counted_positions(mask, batch, steps, device)
-    checked = reads_back(limits)
+    order, limits, checked = counted_positions(mask, batch, steps, device)
     if leave_out and not counted_only:
         tokens = References(tokens.ids, torch.where(limits[:, None] > 0, tokens.lengths, 0))
     columns = tokens.ids.flatten(1)
@@ -162,10 +156,7 @@ def _prepare_labels(
     batch, steps, vocabulary = shape
     if labels is None:
         return mask, None, None
-    labels = _check_labels(labels, batch, steps if aligned else None).to(device)
-    labelled = labels != ignore_index
-    check_range("labels", labels, labelled, vocabulary, ignore_index)
-    labels = labels * labelled
+    labels, labelled = prepare_labels(labels, batch, steps if aligned else None, device, vocabulary, ignore_index)
     if not aligned:
         given = labelled.any(1, keepdim=True).expand(batch, steps)
         return given if mask is None else mask & given, labels, labelled
@@ -209,17 +200,3 @@ def _check_eos(eos_id: object, vocabulary: int) -> int | None:
     if not 0 <= found < vocabulary:
         raise ValueError(f"eos_id is {found}; expected an id of the vocabulary, 0 to {vocabulary - 1}")
     return found
-
-
-def _check_labels(labels: object, batch: int, steps: int | None) -> Tensor:
-    """Return ``labels`` if they are ids (B, T), or (B, R) of any R if ``steps`` is None."""
-    if not isinstance(labels, Tensor):
-        raise TypeError(f"labels is a {type(labels).__name__}; expected a tensor of token ids (B, T)")
-    labels = check_ids("labels", labels)
-    if steps is None and (labels.dim() != 2 or labels.shape[0] != batch):
-        raise ValueError(f"labels has shape {tuple(labels.shape)}; expected ({batch}, R), one row for each sentence")
-    if steps is not None and labels.shape != (batch, steps):
-        hint = FLATTENED if labels.dim() == 1 else "logits are (B, T, V), with the vocabulary last"
-        found = f"labels has shape {tuple(labels.shape)}"
-        raise ValueError(f"{found}; expected {(batch, steps)}, as the logits' (B, T): {hint}")
-    return labels

@@ -1,4 +1,4 @@
-"""BLEU of statistics: precisions, brevity penalty, and their product."""
+"""BLEU of statistics: precisions of the n-gram totals, brevity penalty, and their product."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,9 +7,12 @@ import torch
 from torch import Tensor
 
 from bleugrad.arguments import check_nonnegative, check_order, check_weights
-from bleugrad.lengths.brevity import expected_brevity_penalty, pooled_brevity_penalty
+from bleugrad.backends import operations
+from bleugrad.backends.dtypes import widest_float
+from bleugrad.lengths.lengths import FixedLengths, Lengths
 from bleugrad.matches.statistics import ExpectedStatistics
 from bleugrad.pooling import Pool
+from bleugrad.references.sequences import References
 
 
 @dataclass(frozen=True, init=False)
@@ -42,16 +45,16 @@ class BLEU:
         self, statistics: ExpectedStatistics, level: str, pool: Pool | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The value, the precisions and the brevity penalty, of each sentence or of the whole batch."""
-        matches, totals = statistics.matches, statistics.totals
+        matches, lengths, references = statistics.matches, statistics.lengths, statistics.references
+        totals = mean_totals(lengths, self.max_order)
         if level == "corpus":
+            penalty = pooled_brevity_penalty(lengths, references, pool)
             sums = torch.stack([matches.sum(0), totals.sum(0)])
             matches, totals = sums if pool is None else pool.sum(sums)
+        else:
+            penalty = expected_brevity_penalty(lengths, references)
         precisions = smoothed_precisions(matches, totals, self.smoothing)
         mean = weighted_geometric_mean(precisions, self.weights)
-        if level == "corpus":
-            penalty = pooled_brevity_penalty(statistics.lengths, statistics.references, pool)
-        else:
-            penalty = expected_brevity_penalty(statistics.lengths, statistics.references)
         return penalty * mean, precisions, penalty
 
 
@@ -82,3 +85,98 @@ def weighted_geometric_mean(factors: Tensor, weights: tuple[float, ...]) -> Tens
     tiny = torch.finfo(factors.dtype).tiny
     mean = (factors.clamp(min=tiny).log() * exponents).sum(-1).exp()
     return torch.where((factors >= tiny).all(-1), mean, 0)
+
+
+def ngram_totals(lengths: Lengths, max_order: int) -> Tensor:
+    """M_n = max(length - n + 1, 0) for every possible length: (B, N, S)."""
+    orders = torch.arange(max_order, device=lengths.probs.device)
+    return (lengths.support[:, None, :] - orders[None, :, None]).clamp(min=0).to(lengths.probs.dtype)
+
+
+def mean_totals(lengths: Lengths, max_order: int) -> Tensor:
+    """E[M_n], (B, N). Exact."""
+    probs = lengths.probs
+    orders = torch.arange(max_order, device=probs.device)
+    if isinstance(lengths, FixedLengths):
+        return (lengths.known - orders).clamp_(min=0).to(probs.dtype)
+    table = (torch.arange(probs.shape[1], device=probs.device)[:, None] - orders).clamp_(min=0)
+    return (probs[..., None] * table).sum(1)  # a product of matrices would heed autocast
+
+
+def closest_lengths(references: References, hypothesis_lengths: Tensor) -> Tensor:
+    """Reference length closest to each hypothesis length, ties to the shorter: (B, ...) to (B, ...).
+
+    An empty reference counts only where a sentence has no other.
+    """
+    lengths = references.lengths.view(*references.lengths.shape, *(1,) * (hypothesis_lengths.dim() - 1))
+    if lengths.shape[1] == 1:
+        return lengths.squeeze(1).expand_as(hypothesis_lengths)
+    absent = (lengths == 0) & (lengths.amax(1, keepdim=True) > 0)
+    wanted = hypothesis_lengths.unsqueeze(1)
+    distance = 2 * (lengths - wanted).abs() + (lengths > wanted)
+    nearest = torch.where(absent, torch.iinfo(torch.int64).max, distance).argmin(1, keepdim=True)
+    return lengths.expand_as(distance).gather(1, nearest).squeeze(1)
+
+
+def brevity_penalties(hypothesis_lengths: Tensor, reference_lengths: Tensor) -> Tensor:
+    """BP = 1 if c > r else exp(1 - r / c), elementwise; 0 for an empty hypothesis of a non-empty reference.
+
+    The division is by max(c, tiny), so that c = 0 gives exp of a huge negative number, which is 0; c = r = 0 gives 1.
+    """
+    tiny = torch.finfo(hypothesis_lengths.dtype).tiny
+    excess = (reference_lengths - hypothesis_lengths).clamp(min=0)
+    return torch.exp(-excess / hypothesis_lengths.clamp(min=tiny))
+
+
+def expected_brevity_penalty(lengths: Lengths, references: References) -> Tensor:
+    """E[BP] = sum_l P(length = l) BP(l, r(l)), r(l) the reference length closest to l: (B,), exact."""
+    return (lengths.probs * penalty_by_length(lengths, references)).sum(1)
+
+
+def penalty_by_length(lengths: Lengths, references: References) -> Tensor:
+    """BP(l, r(l)) for every possible length: (B, S)."""
+    dtype = lengths.probs.dtype
+    return brevity_penalties(lengths.support.to(dtype), closest_lengths(references, lengths.support).to(dtype))
+
+
+def pooled_brevity_penalty(lengths: Lengths, references: References, pool: Pool | None) -> Tensor:
+    """E[BP(c, r)] of the summed lengths c and r of a batch, a scalar.
+
+    The distribution of c is the convolution of the sentences' own. Exact where r does not vary with the lengths (one
+    reference each, or one sentence); elsewhere r is replaced by E[r | c].
+
+    O(B T log^2) time by fast Fourier transforms, in float64.
+    """
+    dtype = lengths.probs.dtype
+    if isinstance(lengths, FixedLengths):
+        closest = closest_lengths(references, lengths.known)
+        sums = torch.stack([lengths.known.sum(), closest.sum()])
+        return brevity_penalties(*(sums if pool is None else pool.sum(sums)).to(dtype))
+    pool, exact = pool or Pool(), widest_float(lengths.probs.device)
+    probs = lengths.probs.to(exact)
+    if pool.largest(references.ids.shape[1], probs.device) == 1:
+        (mass,), wanted = _pooled_sum([probs], pool), pool.sum(references.lengths.sum()).to(exact)
+    else:
+        closest = closest_lengths(references, lengths.support)
+        mass, weighted = _pooled_sum([probs, probs * closest], pool)
+        least, most = pool.sum(torch.stack([closest.amin(1).sum(), closest.amax(1).sum()])).to(exact)
+        wanted = (weighted / torch.where(mass.abs() > torch.finfo(exact).eps, mass, 1)).clamp(least, most)
+    total = torch.arange(mass.shape[0], device=mass.device, dtype=exact)
+    return torch.dot(mass, brevity_penalties(total, wanted)).to(dtype)
+
+
+def _pooled_sum(parts: list[Tensor], pool: Pool) -> list[Tensor]:
+    """The distribution of the sum over all rows (B, S) of all processes, with its second part if there is one."""
+    local = _sum_of_rows(parts)
+    processes = [pool.stack(part) for part in local]
+    return local if processes[0].shape[0] == 1 else _sum_of_rows(processes)
+
+
+def _sum_of_rows(parts: list[Tensor]) -> list[Tensor]:
+    """The distribution of the sum of the rows' numbers, (B, S) each to (...) each."""
+    batch, size = parts[0].shape
+    if batch == 0:  # certainly 0, and still part of the graph, for processes that pool
+        return [part.sum().view(1) + float(index == 0) for index, part in enumerate(parts)]
+    mass = parts[0] if len(parts) == 1 else torch.stack(parts)
+    found = operations.sum_distribution(mass.view(len(parts), 1, batch, size))
+    return [found.view(-1)] if len(parts) == 1 else list(found.squeeze(1).unbind())

@@ -7,12 +7,11 @@ from torch import Tensor
 
 from bleugrad.arguments import LEVELS, check_choice, check_int
 from bleugrad.backends.dtypes import widest_float
-from bleugrad.lengths.brevity import brevity_penalties, closest_lengths
 from bleugrad.references.ngrams import count_numbers, largest_counts, ngram_numbers
 from bleugrad.references.sequences import IdLists, References, check_range, prepare_hypotheses, prepare_references
 from bleugrad.references.targets import check_word_start
 from bleugrad.references.words import segment
-from bleugrad.scores.bleu import BLEU, smoothed_precisions, weighted_geometric_mean
+from bleugrad.scores.bleu import BLEU, brevity_penalties, closest_lengths, smoothed_precisions, weighted_geometric_mean
 from bleugrad.scores.ngram_matrices import count_columns
 from bleugrad.scores.results import BLEUResult
 

@@ -32,10 +32,9 @@ import math
 import torch
 from torch import Tensor
 
-from bleugrad.lengths.brevity import closest_lengths, penalty_by_length
 from bleugrad.matches.exact import completed_matches, matches_by_length
 from bleugrad.matches.statistics import ExpectedStatistics, RowWindows
-from bleugrad.scores.bleu import BLEU, weighted_geometric_mean
+from bleugrad.scores.bleu import BLEU, closest_lengths, ngram_totals, penalty_by_length, weighted_geometric_mean
 
 
 def certified_interval(statistics: ExpectedStatistics, score: BLEU) -> tuple[Tensor | None, Tensor | None]:
@@ -78,7 +77,7 @@ def _interval_by_length(
 ) -> tuple[Tensor | None, Tensor]:
     lengths, weights, smoothing = statistics.lengths, score.weights, score.smoothing
     joint, references = matches_by_length(windows), statistics.references
-    totals = lengths.ngram_totals(len(weights))
+    totals = ngram_totals(lengths, len(weights))
     penalty = penalty_by_length(lengths, references)
     upper = penalty * _joint_geometric_mean(joint, totals, lengths.probs, weights, smoothing)
     lowers = []
@@ -99,7 +98,7 @@ def _interval_of_words(
     matches = completed_matches(windows).sum(0)
     weights = matches.new_tensor(score.weights)
     probs = lengths.probs.clamp(min=0)
-    totals = lengths.ngram_totals(len(score.weights))
+    totals = ngram_totals(lengths, len(score.weights))
     penalty = penalty_by_length(lengths, references)
     orders = torch.arange(totals.shape[1], device=totals.device)
     longest = (windows.limits[:, None] - orders).clamp(min=0)  # if every token is a word
