@@ -194,8 +194,9 @@ def test_the_diagram_names_every_folder_and_only_those():
     drawing = ET.parse(DOCS / "_static" / "flow.svg").getroot()
     named = {node.get("data-folder") for node in drawing.iter() if node.get("data-folder")}
     assert all((ROOT / folder).exists() for folder in named)
-    packages = {path.parent.name for path in (ROOT / "src" / "bleugrad").glob("*/__init__.py")}
-    assert packages == {folder.rpartition("/")[2] for folder in named if (ROOT / folder).is_dir()}
+    for room in ("src/bleugrad", "src/bleugrad/lab"):
+        packages = {path.parent.relative_to(ROOT).as_posix() for path in (ROOT / room).glob("*/__init__.py")}
+        assert packages == {name for name in named if (ROOT / name).is_dir() and name.rpartition("/")[0] == room}
     for group in drawing.iter():
         folder = group.get("data-folder")
         if folder:
@@ -205,7 +206,8 @@ def test_the_diagram_names_every_folder_and_only_those():
 
 def test_the_page_of_the_flow_names_every_folder():
     page = (DOCS / "flow.md").read_text(encoding="utf-8")
-    for package in (ROOT / "src" / "bleugrad").glob("*/__init__.py"):
+    package = ROOT / "src" / "bleugrad"
+    for package in [*package.glob("*/__init__.py"), *package.glob("lab/*/__init__.py")]:
         assert f"`{package.parent.name}/`" in page
 
 

@@ -9,12 +9,12 @@ import pytest
 
 (ROOT,) = (Path(folder) for folder in importlib.util.find_spec("bleugrad").submodule_search_locations)
 
-CORE = {"arguments", "backends", "references", "lengths", "matches", "outputs", "scores", "pooling"}
+CORE = {"arguments", "backends", "references", "lengths", "matches", "outputs", "scores", "distributed"}
 LIBRARY = {
     "arguments": set(),
     "extras": set(),
     "backends": set(),
-    "pooling": set(),
+    "distributed": set(),
     "references": {"arguments", "backends"},
     "lengths": {"backends"},
     "matches": {"backends", "references", "lengths"},

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from bleugrad.arguments import LEVELS, check_choice, check_int, check_nonnegative
+from bleugrad.distributed import Pool
 from bleugrad.matches import as_method
 from bleugrad.matches.method import MatchMethod
 from bleugrad.matches.statistics import ExpectedStatistics
 from bleugrad.outputs.output import Output
 from bleugrad.outputs.rows import as_output
-from bleugrad.pooling import Pool
 from bleugrad.references.sequences import IdLists
 from bleugrad.references.targets import Targets, prepare_targets
 from bleugrad.scores.bleu import BLEU, closest_lengths, mean_totals

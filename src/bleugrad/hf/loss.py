@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from bleugrad.arguments import check_choice, check_nonnegative
+from bleugrad.distributed import ProcessPool
 from bleugrad.expectation import Expectation
 from bleugrad.hf import checks
 from bleugrad.hf.candidates import CandidateSearch, without
@@ -18,7 +19,6 @@ from bleugrad.hf.forward import NO_DECODER_INPUTS, ForwardInputs, ForwardWatch
 from bleugrad.hf.vocabulary import EOS_ROLES, excluded_ids, length_eos, word_starts
 from bleugrad.losses import recipe
 from bleugrad.outputs.rows import Projection
-from bleugrad.pooling import ProcessPool
 from bleugrad.scores.bleu import BLEU
 
 

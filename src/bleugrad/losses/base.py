@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from bleugrad.arguments import check_choice, check_nonnegative, check_share
+from bleugrad.distributed import Pool, ProcessPool
 from bleugrad.expectation import Expectation
-from bleugrad.pooling import Pool, ProcessPool
 from bleugrad.references.targets import Targets
 
 if TYPE_CHECKING:

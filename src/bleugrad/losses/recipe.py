@@ -17,9 +17,9 @@
 import torch
 from torch import Tensor
 
+from bleugrad.distributed import Pool
 from bleugrad.outputs.output import Output
 from bleugrad.outputs.rows import as_output
-from bleugrad.pooling import Pool
 
 LEVEL = "sentence"
 END_POSITIONS = "half"

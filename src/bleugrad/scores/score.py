@@ -4,8 +4,8 @@ from typing import Protocol
 
 from torch import Tensor
 
+from bleugrad.distributed import Pool
 from bleugrad.matches.statistics import ExpectedStatistics
-from bleugrad.pooling import Pool
 
 
 class Score(Protocol):
