@@ -206,8 +206,8 @@ def test_the_diagram_names_every_folder_and_only_those():
 
 def test_the_page_of_the_flow_names_every_folder():
     page = (DOCS / "flow.md").read_text(encoding="utf-8")
-    package = ROOT / "src" / "bleugrad"
-    for package in [*package.glob("*/__init__.py"), *package.glob("lab/*/__init__.py")]:
+    library = ROOT / "src" / "bleugrad"
+    for package in [*library.glob("*/__init__.py"), *library.glob("lab/*/__init__.py")]:
         assert f"`{package.parent.name}/`" in page
 
 
