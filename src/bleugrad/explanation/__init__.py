@@ -2,6 +2,6 @@
 
 from bleugrad.explanation.page import explanation_page
 from bleugrad.explanation.result import MOST_PAGE_CELLS, Explanation, check_cells
-from bleugrad.explanation.text import checkpoint_table, fits_encoding
+from bleugrad.explanation.text import fitted
 
-__all__ = ["MOST_PAGE_CELLS", "Explanation", "check_cells", "checkpoint_table", "explanation_page", "fits_encoding"]
+__all__ = ["MOST_PAGE_CELLS", "Explanation", "check_cells", "explanation_page", "fitted"]

@@ -11,8 +11,8 @@ from bleugrad.arguments import check_choice, check_int
 from bleugrad.backends.torch.sampled_rows import draw_tokens
 from bleugrad.expectation import expected_bleu
 from bleugrad.explanation.contributions import contributions, windows_by_start
+from bleugrad.explanation.reference_texts import ReferenceTexts, used_columns
 from bleugrad.explanation.result import Explanation, NGram, Order, SampledBLEU, TokenGradient, check_cells
-from bleugrad.explanation.texts import ReferenceTexts, used_columns
 from bleugrad.matches import Exact
 from bleugrad.matches.statistics import ExpectedStatistics, row_statistics
 from bleugrad.outputs.rows import Rows, TokenProbabilities, check_floating

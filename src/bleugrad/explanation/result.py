@@ -164,17 +164,16 @@ class Explanation:
     method: str
     in_words: bool
 
-    def text(self, width: int = 80, *, ngrams: int = 8, ascii_only: bool = False) -> str:
+    def text(self, width: int = 80, *, ngrams: int = 8) -> str:
         """Tables for a terminal.
 
         Args:
             width: columns of the terminal.
             ngrams: maximum n-grams listed per order.
-            ascii_only: use ASCII characters only.
         """
         from bleugrad.explanation.text import render_text
 
-        return render_text(self, width, ngrams=ngrams, ascii_only=ascii_only)
+        return render_text(self, width, ngrams=ngrams)
 
     def html(self, title: str = "What the loss sees") -> str:
         """A self-contained interactive page."""

@@ -4,31 +4,25 @@ import textwrap
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from bleugrad.explanation.result import Explanation, NGram, Order
 
 LIMITS = (0.05, 0.25, 0.5, 0.75)
-SHADES, ASCII_SHADES = "·░▒▓█", " .:+#"
+SHADES = "·░▒▓█"
 HEADER = 8  # rows of a column title, written downwards
 LABEL = 14  # columns of a token label
 ABOVE_MARK = "above"
 
 
-def render_text(seen: Explanation, width: int, *, ngrams: int = 8, ascii_only: bool = False) -> str:
-    """Tables of at most ``width`` columns, but at least 56. Control characters are escaped.
-
-    With ``ascii_only`` the tokens' other characters are escaped, too.
-    """
+def render_text(seen: Explanation, width: int, *, ngrams: int = 8) -> str:
+    """Tables of at most ``width`` columns, but at least 56. Control characters are escaped."""
     width = max(width, 56)
-    if ascii_only:
-        seen = _in_ascii(seen)
     listed = [_largest(order, ngrams) for order in seen.orders]
-    label = max([8, *(_columns(_ngram_label(ngram)) for kept, _ in listed for ngram in kept)])
+    label = max([8, *(columns_of(_ngram_label(ngram)) for kept, _ in listed for ngram in kept)])
     label = min(label, width - 2 - 9 - 9 - 2 - len(f"00 {ABOVE_MARK}"))
     parts = [
         _summary(seen, width),
-        _heat_map(seen, width, ASCII_SHADES if ascii_only else SHADES),
+        _heat_map(seen, width),
         _orders(seen),
         *(_ngrams(order, *parts, label) for order, parts in zip(seen.orders, listed, strict=True) if order.ngrams),
         _gradient(seen, width),
@@ -54,32 +48,11 @@ def fitted(text: str, width: int) -> str:
         ('Stra..', '猫  ')
     """
     text = printable(text)
-    if _columns(text) > width:
-        while _columns(text) > width - 2:
+    if columns_of(text) > width:
+        while columns_of(text) > width - 2:
             text = text[:-1]
         text += ".."
-    return text + " " * (width - _columns(text))
-
-
-def _in_ascii(seen: Explanation) -> Explanation:
-    """The explanation with non-ASCII characters escaped."""
-
-    def plain(texts: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(map(_in_ascii_text, texts))
-
-    def plain_order(order: Order) -> Order:
-        return replace(order, ngrams=tuple(replace(ngram, text=plain(ngram.text)) for ngram in order.ngrams))
-
-    return replace(
-        seen,
-        positions=plain(seen.positions),
-        references=tuple(map(plain, seen.references)),
-        orders=tuple(map(plain_order, seen.orders)),
-    )
-
-
-def _in_ascii_text(text: str) -> str:
-    return text.encode("ascii", "backslashreplace").decode()
+    return text + " " * (width - columns_of(text))
 
 
 def _wrapped(text: str, width: int) -> Iterable[str]:
@@ -87,7 +60,7 @@ def _wrapped(text: str, width: int) -> Iterable[str]:
     return textwrap.wrap(text, width, subsequent_indent=indent + "  ")
 
 
-def _columns(text: str) -> int:
+def columns_of(text: str) -> int:
     """Number of terminal columns of a text."""
     bases = [character for character in text if not unicodedata.combining(character)]
     return len(bases) + sum(unicodedata.east_asian_width(character) in "WF" for character in bases)
@@ -112,25 +85,25 @@ def _summary(seen: Explanation, width: int) -> Iterable[str]:
     )
 
 
-def _heat_map(seen: Explanation, width: int, shades: str) -> Iterable[str]:
+def _heat_map(seen: Explanation, width: int) -> Iterable[str]:
     titles = [token for reference in seen.references for token in reference]
     values = seen.match_probs.tolist()
     if seen.eos_probs is not None:
         titles.append("(end)")
         values = [[*row, end] for row, end in zip(values, seen.eos_probs.tolist(), strict=True)]
     limits = [f"{100 * limit:.0f} %" for limit in LIMITS]
-    legend = [f"{shade} below {limit}" for shade, limit in zip(shades, limits, strict=False)]
+    legend = [f"{shade} below {limit}" for shade, limit in zip(SHADES, limits, strict=False)]
     yield from _wrapped("match probabilities G: reference tokens to the right, positions down", width)
-    yield from _wrapped(", ".join([*(entry for entry in legend if entry[0] != " "), f"{shades[-1]} above"]), width)
+    yield from _wrapped(", ".join([*legend, f"{SHADES[-1]} above"]), width)
     number = len(str(len(values)))
-    label = min(LABEL, max(_columns(printable(token)) for token in seen.positions))
+    label = min(LABEL, max(columns_of(printable(token)) for token in seen.positions))
     margin = number + label + 4
     across = max(1, (width - margin) // 2)
     for first in range(0, len(titles), across):
         chunk = slice(first, first + across)
         yield from (" " * margin + line for line in _written_down(titles[chunk]))
         for position, (token, row) in enumerate(zip(seen.positions, values, strict=True), start=1):
-            cells = "".join(2 * shades[bisect_right(LIMITS, value)] for value in row[chunk])
+            cells = "".join(2 * SHADES[bisect_right(LIMITS, value)] for value in row[chunk])
             yield f"  {position:>{number}} {fitted(token, label)} {cells}"
 
 
@@ -141,7 +114,7 @@ def _written_down(titles: Sequence[str]) -> Iterable[str]:
     height = max(map(len, cut))
     for line in range(height):
         letters = (title.rjust(height)[line] for title in cut)
-        yield "".join(letter + " " * (2 - min(2, _columns(letter))) for letter in letters)
+        yield "".join(letter + " " * (2 - min(2, columns_of(letter))) for letter in letters)
 
 
 def _orders(seen: Explanation) -> Iterable[str]:
@@ -190,32 +163,3 @@ def _gradient(seen: Explanation, width: int) -> Iterable[str]:
         steepest = min(range(len(row)), key=row.__getitem__)
         raised, value = (tokens[steepest], f"{row[steepest]:.2e}") if row[steepest] < 0 else ("none", "")
         yield f"  {position:>{number}} {fitted(token, label)}{norm:>11.2e}  {fitted(raised, label)}{value:>11}"
-
-
-def checkpoint_table(names: Sequence[str], explanations: Sequence[Explanation], *, ascii_only: bool = False) -> str:
-    """E[BLEU] of several checkpoints, one per line."""
-    shown = [_in_ascii_text(name) if ascii_only else name for name in names]
-    label = min(30, max(len("checkpoint"), *(_columns(printable(name)) for name in shown)))
-    lines = [f"{fitted('checkpoint', label)}{'lower':>9}{'upper':>9}{'sampled':>9}{'argmax':>9}{'length':>9}"]
-    for name, seen in zip(shown, explanations, strict=True):
-        low = "none" if seen.lower is None else f"{100 * seen.lower:.2f}"
-        sampled = "none" if seen.sampled is None else f"{100 * seen.sampled.mean:.2f}"
-        lines.append(
-            f"{fitted(name, label)}{low:>9}{100 * seen.upper:>9.2f}{sampled:>9}{100 * seen.argmax_bleu:>9.2f}"
-            f"{seen.expected_length:>9.2f}"
-        )
-    return "\n".join(lines)
-
-
-def fits_encoding(encoding: str | None) -> bool:
-    """Whether an encoding can represent the shades.
-
-    Example:
-        >>> fits_encoding("utf-8"), fits_encoding("latin-1"), fits_encoding(None)
-        (True, False, False)
-    """
-    try:
-        SHADES.encode(encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True

@@ -1,5 +1,6 @@
 """``bleugrad explain``: the numbers behind the loss of one sentence, as text and as an interactive page."""
 
+import io
 import shutil
 import sys
 from argparse import ArgumentParser, Namespace
@@ -145,13 +146,27 @@ def _refuse(arguments: Namespace, name: str, reason: str) -> None:
 
 
 def _print(names: list[str], explanations: list["Explanation"], ngrams: int) -> None:
-    from bleugrad.explanation import checkpoint_table, fits_encoding
-
-    ascii_only = not fits_encoding(sys.stdout.encoding)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # an encoding without the shades shows their numbers
+        sys.stdout.reconfigure(errors="backslashreplace")
     if len(explanations) > 1:
-        print(checkpoint_table(names, explanations, ascii_only=ascii_only), end="\n\n")
-    width = shutil.get_terminal_size().columns
-    print(explanations[-1].text(width, ngrams=ngrams, ascii_only=ascii_only))
+        print(checkpoint_table(names, explanations), end="\n\n")
+    print(explanations[-1].text(shutil.get_terminal_size().columns, ngrams=ngrams))
+
+
+def checkpoint_table(names: list[str], explanations: list["Explanation"]) -> str:
+    """E[BLEU] of several checkpoints, one per line."""
+    from bleugrad.explanation import fitted
+
+    label = min(30, max(len("checkpoint"), *map(len, names)))
+    lines = [f"{fitted('checkpoint', label)}{'lower':>9}{'upper':>9}{'sampled':>9}{'argmax':>9}{'length':>9}"]
+    for name, seen in zip(names, explanations, strict=True):
+        low = "none" if seen.lower is None else f"{100 * seen.lower:.2f}"
+        sampled = "none" if seen.sampled is None else f"{100 * seen.sampled.mean:.2f}"
+        lines.append(
+            f"{fitted(name, label)}{low:>9}{100 * seen.upper:>9.2f}{sampled:>9}{100 * seen.argmax_bleu:>9.2f}"
+            f"{seen.expected_length:>9.2f}"
+        )
+    return "\n".join(lines)
 
 
 def _write_page(path: Path, names: list[str], explanations: list["Explanation"]) -> None:
