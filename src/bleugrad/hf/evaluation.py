@@ -8,9 +8,7 @@ import torch.distributed as dist
 from torch import Tensor
 from transformers import TrainerCallback
 
-from bleugrad.hf.callbacks import call_first
-from bleugrad.hf.checks import calling_trainer
-from bleugrad.hf.counting import IGNORED, predicted_labels, process_group
+from bleugrad.hf.counting import IGNORED, predicted_labels, processes
 from bleugrad.hf.vocabulary import excluded_ids, length_eos, word_starts
 from bleugrad.metrics.expected import ExpectedBLEU
 from bleugrad.metrics.tokens import TokenBLEU
@@ -29,7 +27,8 @@ class BLEUEvaluation(TrainerCallback):
     ======================================  ======================================================================
 
     The values are in the log and in the result of ``trainer.evaluate()``. ``metric_for_best_model="expected_bleu"``
-    selects checkpoints by them. They do not depend on the batch size or the number of processes. The callback works
+    selects checkpoints by them. Reporters of ``report_to`` see them if they are added again, as for
+    :class:`bleugrad.hf.BLEUMonitor`. They do not depend on the batch size or the number of processes. The callback works
     with any loss. It runs the model once more on the evaluation data, and generates by greedy search unless
     ``generate`` is False. If the data has ``references``, they replace the labels.
 
@@ -49,11 +48,6 @@ class BLEUEvaluation(TrainerCallback):
         self.tokenizer, self.words, self.generate = tokenizer, words, generate
         self.eos_id = length_eos(tokenizer, "length")
         self.excluded = excluded_ids(tokenizer, "length", "exclude")
-
-    def on_init_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Run before the reporters, so that all of them see the values."""
-        if (trainer := calling_trainer()) is not None:
-            call_first(trainer, [self])
 
     def on_log(
         self,
@@ -120,8 +114,8 @@ def _batches(loader: Any, args: Any) -> Iterator[tuple[dict[str, Tensor], bool]]
     data, size = loader.dataset, args.eval_batch_size
     if not hasattr(data, "__len__"):
         raise TypeError(f"eval_dataset is a {type(data).__name__} without a length; expected a data set with one")
-    group = process_group()
-    rank, world = (0, 1) if group is None else (dist.get_rank(group), dist.get_world_size(group))
+    world = processes()
+    rank = dist.get_rank() if world > 1 else 0
     for start in range(0, len(data), size * world):
         own = range(start + rank, min(start + size * world, len(data)), world)
         batch = loader.collate_fn([data[index] for index in own or range(1)])

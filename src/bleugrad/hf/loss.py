@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
 from bleugrad.arguments import check_choice, check_nonnegative
 from bleugrad.hf import checks
 from bleugrad.hf.candidates import CandidateSearch, without
-from bleugrad.hf.counting import IGNORED, mean_over_processes, predicted_labels, process_group
+from bleugrad.hf.counting import IGNORED, SentenceCount, mean_over_processes, predicted_labels, processes
 from bleugrad.hf.criterion import WEIGHTINGS, BlendedParts
 from bleugrad.hf.forward import NO_DECODER_INPUTS, ForwardInputs, ForwardWatch
 from bleugrad.hf.vocabulary import EOS_ROLES, excluded_ids, length_eos, word_starts
@@ -20,6 +21,15 @@ from bleugrad.outputs.rows import Projection
 from bleugrad.pooling import ProcessPool
 from bleugrad.scores.bleu import BLEU
 from bleugrad.scores.expectation import Expectation
+
+NO_SENTENCES_COUNTED = (
+    "weighting is 'sentences', and the trainer accumulates gradients but counts labels; expected a trainer class with "
+    "bleugrad.hf.SentenceMean before it, or weighting='tokens'"
+)
+ACCUMULATED_CORPUS = (
+    "level is 'corpus' and the trainer accumulates gradients, so each micro-batch is a corpus of its own; use a larger "
+    "batch without accumulation, or level='sentence'"
+)
 
 
 class BLEULoss:
@@ -47,10 +57,11 @@ class BLEULoss:
     **Checks.** The first batch is checked for mistakes that raise no error and spoil the training, such as labels
     without EOS, padding ids in the labels, or labels that are shifted twice. A warning names each with its remedy.
 
-    **Log.** The loss adds a :class:`bleugrad.hf.BLEUMonitor` to the trainer.
+    **Log.** :class:`bleugrad.hf.BLEUMonitor` adds :meth:`measurements` to the log, and checks settings of the trainer
+    that the loss cannot see.
 
     Args:
-        model: the model that is trained. It gets two hooks, which are removed with the loss or by the next loss for the
+        model: the model that is trained. It gets hooks, which are removed with the loss or by the next loss for the
             same model.
         tokenizer: the tokenizer of the targets. It defines the special tokens and, with ``words``, the words.
         level: "sentence" or "corpus".
@@ -70,15 +81,17 @@ class BLEULoss:
         adaptive: the loss of a sentence is cross-entropy plus ``bleu_weight`` times
             :func:`bleugrad.losses.recipe.bleu_weight` times 1 - expected BLEU. The function is near 0 where the model
             predicts the labels badly. With False the loss is a blend with fixed weights.
-        label_smoothing: of the cross-entropy, 0 to 1. None for the trainer's ``label_smoothing_factor``.
+        label_smoothing: of the cross-entropy, 0 to 1. Trainers do not pass their ``label_smoothing_factor`` to the
+            loss.
         candidates: a :class:`bleugrad.hf.CandidateSearch` scores the candidates of ``generate`` instead of the rows of
             the labels. Cross-entropy remains that of the labels.
         fused: compute the model's output projection in the loss, in chunks: training then holds no (B, T, V) logits.
-        method: "exact" or "bound".
+        method: "exact", "bound" or "clipped_mean", as for :class:`bleugrad.ExpectedBLEULoss`.
         max_order: highest n-gram order.
         weights: one weight per order, uniform by default.
         smoothing: added to matches and totals of every order.
-        check_decoder_inputs: require decoder inputs that are the shifted labels. Turn it off for other inputs.
+        check_decoder_inputs: require decoder inputs of encoder-decoder models that are the shifted labels. Turn it off
+            for other inputs.
         check: raise a ``ValueError`` for a mistake in the first batch instead of a warning.
 
     Several references: a ``references`` entry of the batch, (B, K, R) ids padded with -100, replaces the labels as the
@@ -99,7 +112,7 @@ class BLEULoss:
         special_tokens: str | Iterable[int] = "exclude",
         bleu_weight: float = 1.0,
         adaptive: bool = True,
-        label_smoothing: float | None = None,
+        label_smoothing: float = 0.0,
         candidates: CandidateSearch | None = None,
         fused: bool = False,
         method: str = "exact",
@@ -120,20 +133,19 @@ class BLEULoss:
         self.check_decoder_inputs = check_decoder_inputs and not self.causal
         self.check = check
         self.pad_id, self.eos_id = tokenizer.pad_token_id, tokenizer.eos_token_id
-        self._first = True
+        self._first, self._accumulates = True, False
         self._measured: Tensor | None = None
         self.vocabulary = model.get_output_embeddings().weight.shape[0]
         if end_positions is None:
             end_positions = recipe.END_POSITIONS if eos == "length" else 0
         score, ends = BLEU(max_order, weights, smoothing), length_eos(tokenizer, eos)
-        self.label_smoothing = label_smoothing
         self.criterion = BlendedParts(
             Expectation(score, method, level, ends, IGNORED, sharpness, end_positions),
             excluded=excluded_ids(tokenizer, eos, special_tokens),
             weighting=weighting,
             word_start=word_starts(tokenizer, self.vocabulary, words),
             adaptive=adaptive,
-            label_smoothing=label_smoothing or 0.0,
+            label_smoothing=label_smoothing,
         )
         self.candidates = candidates
         if candidates is not None:
@@ -192,6 +204,13 @@ class BLEULoss:
             found["length_ratio"] = expected / length
         return found
 
+    def report(self, *mistakes: str | None) -> None:
+        """Warn of each mistake, or raise the first one as a ``ValueError`` with ``check=True``."""
+        for message in filter(None, mistakes):
+            if self.check:
+                raise ValueError(message)
+            warnings.warn(message, stacklevel=3)
+
     def _candidate_risks(self, search: CandidateSearch, outputs: Any, labels: Tensor, inputs: ForwardInputs) -> Tensor:
         """1 - expected BLEU of the candidates of each sentence (B,), by two more passes of the model."""
         model, excluded = self.watch.model, self.criterion.excluded
@@ -213,8 +232,7 @@ class BLEULoss:
         return rows if inputs.projected else Projection(rows, *self.watch.projection(rows.dtype))
 
     def _parts(self, rows: Tensor, labels: Tensor, inputs: ForwardInputs, risks: Tensor | None) -> Tensor:
-        group = process_group()
-        self.criterion.pool = None if group is None else ProcessPool(group)
+        self.criterion.pool = None if processes() == 1 else ProcessPool(dist.group.WORLD)
         parts: Tensor = self.criterion(self._output(rows, inputs), labels, inputs.references, risks)
         if parts.requires_grad:
             self._measured = self.criterion.measured + (0 if self._measured is None else self._measured)
@@ -225,43 +243,40 @@ class BLEULoss:
         if not inputs.projected:
             weight, bias = self.watch.projection(rows.dtype)
             logits = torch.nn.functional.linear(logits, weight.detach(), bias)
-        target = predicted_labels(labels, self.causal)
-        trainer = checks.calling_trainer()
-        criterion, mixed = self.criterion, self.criterion.adaptive or self.bleu_weight < 1
-        if trainer is not None and self.label_smoothing is None:
-            criterion.label_smoothing = float(trainer.args.label_smoothing_factor)
-        found = [
+        target, criterion = predicted_labels(labels, self.causal), self.criterion
+        self.report(
             checks.ignored_labels(target),
             checks.padded_labels(target, self.pad_id, self.eos_id),
             checks.missing_ends(target, criterion.expectation.eos_id),
             checks.probabilities(logits),
             checks.wrong_shift(logits, some) if self.causal else None,
-            *([] if trainer is None else checks.trainer_settings(trainer, criterion.expectation.level, mixed)),
-        ]
-        for message in filter(None, found):
-            if self.check:
-                raise ValueError(message)
-            warnings.warn(message, stacklevel=3)
-        if trainer is not None:
-            from bleugrad.hf.callbacks import monitor_first
+            checks.nothing_to_smooth(criterion.label_smoothing, criterion.adaptive or self.bleu_weight < 1),
+        )
 
-            monitor_first(trainer, self)
-
-    def _scaled(self, parts: Tensor, labels: Tensor, num_items_in_batch: Tensor | int | None) -> Tensor:
+    def _scaled(self, parts: Tensor, labels: Tensor, number: Tensor | int | None) -> Tensor:
         """The parts of this micro-batch, divided by the step's count.
 
         The trainer counts either over all processes, and multiplies the loss by their number, or over this process
         alone. In both cases gradients are averaged over processes, so the divisor is the mean of the counts.
         """
         labelled, by_sentence = labels != IGNORED, self.criterion.weighting == "sentences"
+        corpus, sentences_counted = self.criterion.expectation.level == "corpus", isinstance(number, SentenceCount)
+        if sentences_counted and not by_sentence:
+            raise ValueError("the trainer is a SentenceMean, but weighting is 'tokens'; use weighting='sentences'")
         tokens = labelled.sum().to(parts.dtype)
         own = labelled.any(1).sum().to(parts.dtype) if by_sentence else tokens
-        counted = own if num_items_in_batch is None else _as_count(num_items_in_batch, parts)
+        counted = own if number is None else _as_count(number, parts)
         own, counted, tokens = mean_over_processes(torch.stack([own, counted, tokens]))
-        if by_sentence and num_items_in_batch is not None and not hasattr(num_items_in_batch, "counts_sentences"):
-            counted = own * _processes_counted(counted, tokens)
-        bleu, nll = parts / counted.clamp(min=1 / _world())
-        return torch.add(bleu * own if self.criterion.expectation.level == "corpus" else bleu, nll)
+        if number is not None and not sentences_counted and (by_sentence or (corpus and not self._accumulates)):
+            ratio = counted / tokens.clamp(min=1 / processes())  # 1, or the number of processes, or accumulated
+            self._accumulates = bool(tokens > 0) and min(abs(ratio - 1), abs(ratio - processes())) > 1e-6
+            if self._accumulates and by_sentence:
+                raise ValueError(NO_SENTENCES_COUNTED)
+            if self._accumulates:
+                self.report(ACCUMULATED_CORPUS)
+            counted = own * ratio.round() if by_sentence else counted
+        bleu, nll = parts / counted.clamp(min=1 / processes())
+        return torch.add(bleu * own if corpus else bleu, nll)
 
     def _check_shapes(self, rows: Tensor, labels: Tensor | None, inputs: ForwardInputs) -> None:
         if labels is None:
@@ -290,17 +305,6 @@ def _check_decoder_inputs(inputs: Tensor | None, labels: Tensor) -> None:
         )
 
 
-def _processes_counted(counted: Tensor, tokens: Tensor) -> Tensor:
-    """Number of processes whose labels the trainer has counted. Accumulated micro-batches are an error."""
-    ratio = counted / tokens.clamp(min=1 / _world())
-    if tokens > 0 and not ((ratio - 1).abs() < 1e-6 or (ratio - _world()).abs() < 1e-6):
-        raise ValueError(
-            "weighting is 'sentences', and the trainer accumulates gradients but counts labels; expected a trainer "
-            "class with bleugrad.hf.SentenceMean before it, or weighting='tokens'"
-        )
-    return ratio.round()
-
-
 def _as_count(number: Tensor | int, like: Tensor) -> Tensor:
     count = torch.as_tensor(number, device=like.device).to(like.dtype)
     if count.numel() != 1:
@@ -309,8 +313,3 @@ def _as_count(number: Tensor | int, like: Tensor) -> Tensor:
             "device: start the script with torchrun"
         )
     return count.reshape(())
-
-
-def _world() -> int:
-    group = process_group()
-    return 1 if group is None else torch.distributed.get_world_size(group)
