@@ -222,6 +222,21 @@ def test_settings_that_a_trainer_ignores_or_drops_are_warned_of_by_the_callbacks
     ]
 
 
+def test_references_that_a_trainer_drops_from_a_data_set_are_missed_by_the_collator(trainers, tmp_path):
+    """No callback sees the columns of a ``datasets.Dataset`` that the trainer removes."""
+    datasets = pytest.importorskip("datasets")
+    model, rows = make_model("T5"), [row | {"references": [row["labels"]]} for row in features()]
+    collator = BLEUCollator(make_tokenizer(), model, references=True)
+    for removed in (False, True):
+        given = {"train_dataset": datasets.Dataset.from_list(rows), "data_collator": collator}
+        trainer = trainers.make_trainer(tmp_path, model, given=given, remove_unused_columns=removed)
+        if removed:
+            with pytest.raises(ValueError, match=r"a feature has no references.*remove_unused_columns=False"):
+                trainer.train()
+        else:
+            trainer.train()
+
+
 @pytest.mark.parametrize("kind", CALLBACKS)
 def test_settings_that_fit_are_not_warned_of(trainers, tmp_path, kind):
     model, rows = make_model("T5"), [row | {"references": [row["labels"]]} for row in features()]

@@ -1,10 +1,10 @@
 """The two parts of the loss, expected BLEU and cross-entropy, from one pass over the logits."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
+from bleugrad.hf.counting import IGNORED
+from bleugrad.hf.vocabulary import without
 from bleugrad.losses.base import LossBase
 from bleugrad.losses.recipe import adaptive_weight, smoothed_log_probs
 from bleugrad.matches.statistics import ExpectedStatistics
@@ -51,15 +51,12 @@ class BlendedParts(LossBase):
         self.weighting, self.blend, self.adaptive = weighting, 1.0, adaptive
 
     def forward(
-        self, logits: Tensor | Output, labels: Tensor, references: Any = None, risks: Tensor | None = None
+        self, logits: Tensor | Output, labels: Tensor, references: Tensor | None, risks: Tensor | None
     ) -> Tensor:
         """The parts, from logits or from hidden states with their projection; ``risks`` (B,) replace ``1 - BLEU``."""
-        ignored, excluded = self.expectation.ignore_index, self.excluded.to(labels.device)
-        labelled = labels != ignored
-        mask = labelled & ~torch.isin(labels, excluded)
-        if isinstance(references, Tensor):
-            references = references.to(labels.device)
-            references = torch.where(torch.isin(references, excluded), ignored, references)
+        labelled, mask = labels != IGNORED, without(labels, self.excluded) != IGNORED
+        if references is not None:
+            references = without(references.to(labels.device), self.excluded)
         value, statistics, targets = expected_score(
             logits, self.expectation, self.pool, labels, references, mask, self.word_start, label_log_probs=True
         )

@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import TrainerCallback
 
 from bleugrad.hf.counting import IGNORED, predicted_labels, processes
-from bleugrad.hf.vocabulary import excluded_ids, length_eos, word_starts
+from bleugrad.hf.vocabulary import excluded_ids, length_eos, without, word_starts
 from bleugrad.metrics.expected import ExpectedBLEU
 from bleugrad.metrics.tokens import TokenBLEU
 
@@ -28,9 +28,10 @@ class BLEUEvaluation(TrainerCallback):
 
     The values are in the log and in the result of ``trainer.evaluate()``. ``metric_for_best_model="expected_bleu"``
     selects checkpoints by them. Reporters of ``report_to`` see them if they are added again, as for
-    :class:`bleugrad.hf.BLEUMonitor`. They do not depend on the batch size or the number of processes. The callback works
-    with any loss. It runs the model once more on the evaluation data, and generates by greedy search unless
-    ``generate`` is False. If the data has ``references``, they replace the labels.
+    :class:`bleugrad.hf.BLEUMonitor`. The values do not depend on the batch size or the number of processes.
+
+    The callback works with any loss. It runs the model once more on the evaluation data, and generates by greedy search
+    unless ``generate`` is False. If the data has ``references``, they replace the labels.
 
     Args:
         tokenizer: the tokenizer of the targets. It defines EOS, the special tokens, which do not count, and the words.
@@ -86,11 +87,11 @@ class BLEUEvaluation(TrainerCallback):
             made = None if causal or self.generate is False else self._generated(model, batch, args)
             if not counts:
                 continue
-            kept = self._kept(labels)
-            target = kept if references is None else self._kept(references)
+            kept = without(labels, self.excluded)
+            target = kept if references is None else without(references, self.excluded)
             expected.update(logits[:, :-1] if causal else logits, target, mask=kept != IGNORED)
             if made is not None:
-                tokens.update(self._kept(made), target)
+                tokens.update(without(made, self.excluded), target)
         model.train(was_training)
         found = {NAMES.get(name, name): value.item() for name, value in expected.compute().items()}
         if not causal and self.generate is not False:
@@ -103,10 +104,6 @@ class BLEUEvaluation(TrainerCallback):
         inputs = {name: batch[name] for name in ("input_ids", "attention_mask") if name in batch}
         made: Tensor = model.generate(**inputs, num_beams=1, do_sample=False, **options)
         return made[:, 1:]  # the first token starts the decoder
-
-    def _kept(self, ids: Tensor) -> Tensor:
-        """The ids with -100 where a special token stands that does not count."""
-        return ids.masked_fill(torch.isin(ids, self.excluded.to(ids.device)), IGNORED)
 
 
 def _batches(loader: Any, args: Any) -> Iterator[tuple[dict[str, Tensor], bool]]:

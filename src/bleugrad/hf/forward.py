@@ -54,6 +54,7 @@ class ForwardWatch:
             _DETACH[model]()
         handles = [
             model.register_forward_pre_hook(_weak(self._before), with_kwargs=True),
+            # first, so that the hooks of FSDP see the hidden states, through which the gradient flows
             model.register_forward_hook(_weak(self._after), prepend=True, always_call=True),
         ]
         if self.head is not None:

@@ -11,11 +11,11 @@ from torch import Tensor
 
 from bleugrad.arguments import check_choice, check_nonnegative
 from bleugrad.hf import checks
-from bleugrad.hf.candidates import CandidateSearch, without
+from bleugrad.hf.candidates import CandidateSearch
 from bleugrad.hf.counting import IGNORED, SentenceCount, mean_over_processes, predicted_labels, processes
 from bleugrad.hf.criterion import WEIGHTINGS, BlendedParts
 from bleugrad.hf.forward import NO_DECODER_INPUTS, ForwardInputs, ForwardWatch
-from bleugrad.hf.vocabulary import EOS_ROLES, excluded_ids, length_eos, word_starts
+from bleugrad.hf.vocabulary import EOS_ROLES, excluded_ids, length_eos, without, word_starts
 from bleugrad.losses import recipe
 from bleugrad.outputs.rows import Projection
 from bleugrad.pooling import ProcessPool
@@ -35,37 +35,26 @@ ACCUMULATED_CORPUS = (
 class BLEULoss:
     """1 - expected BLEU for ``Trainer(compute_loss_func=...)``, with as much cross-entropy as the model needs.
 
-    The defaults are the recommended recipe, :mod:`bleugrad.losses.recipe`.
+    The defaults are the recommended recipe, :mod:`bleugrad.losses.recipe`. The loss serves encoder-decoder models (T5,
+    BART, Marian, mBART, NLLB, ...) and causal models, whose labels it shifts. Labels are -100 where nothing is learnt.
+    Batches of encoder-decoder models need ``decoder_input_ids``, as :class:`bleugrad.hf.BLEUCollator` makes them: the
+    trainer removes the labels before the forward pass, and BART then decodes from the source without an error.
 
-    It serves encoder-decoder models (T5, BART, Marian, mBART, NLLB, ...) and causal models, whose labels it shifts. The
-    batch must have ``labels`` with -100 where nothing is learnt. Batches of encoder-decoder models must also have
-    ``decoder_input_ids``, as :class:`bleugrad.hf.BLEUCollator` makes them: the trainer removes the labels before the
-    forward pass, and BART then decodes from the source without an error. The loss checks that the decoder was fed the
-    labels, shifted by one position.
+    If the batch has ``references``, (B, K, R) ids padded with -100, they replace the labels as the references of BLEU.
+    The decoder is still fed the labels, and cross-entropy still learns them.
 
-    **Scaling.** The loss of a step is a mean over all its micro-batches and processes:
-
-    * ``level="sentence", weighting="tokens"``: the mean of the sentences' losses, weighted by their numbers of labels.
-      Value and gradient are those of one big batch.
-    * ``level="sentence", weighting="sentences"``: the plain mean over sentences, also that of one big batch. Gradient
-      accumulation needs a :class:`bleugrad.hf.SentenceMean` trainer.
-    * ``level="corpus"``: BLEU of the statistics pooled over the processes, as in one big batch. With gradient
-      accumulation each micro-batch is a corpus of its own, and the loss is their mean, weighted by labels.
-
-    The cross-entropy part is the mean over labels, or with ``weighting="sentences"`` the mean of the sentences' means.
-
-    **Checks.** The first batch is checked for mistakes that raise no error and spoil the training, such as labels
-    without EOS, padding ids in the labels, or labels that are shifted twice. A warning names each with its remedy.
-
-    **Log.** :class:`bleugrad.hf.BLEUMonitor` adds :meth:`measurements` to the log, and checks settings of the trainer
-    that the loss cannot see.
+    The loss of a step is a mean over all its micro-batches and processes. :class:`bleugrad.hf.BLEUMonitor` adds
+    :meth:`measurements` to the log, and checks settings of the trainer that the loss cannot see.
 
     Args:
         model: the model that is trained. It gets hooks, which are removed with the loss or by the next loss for the
             same model.
         tokenizer: the tokenizer of the targets. It defines the special tokens and, with ``words``, the words.
-        level: "sentence" or "corpus".
-        weighting: "tokens" or "sentences".
+        level: "sentence" is the mean of the sentences' losses, equal to that of one big batch. "corpus" is BLEU of the
+            statistics pooled over the processes; accumulated micro-batches are corpora of their own, weighted by
+            labels.
+        weighting: "tokens" weights sentences by their numbers of labels. "sentences" is the plain mean, also of the
+            sentences' cross-entropy; gradient accumulation then needs a :class:`bleugrad.hf.SentenceMean` trainer.
         words: count words, as :func:`bleugrad.word_start_mask` reads them from the tokenizer, instead of tokens. None
             counts words if the tokenizer marks where they begin.
         eos: role of the end of the sentence. "length": the hypothesis ends before its first EOS, so its length is
@@ -81,21 +70,15 @@ class BLEULoss:
         adaptive: the loss of a sentence is cross-entropy plus ``bleu_weight`` times
             :func:`bleugrad.losses.recipe.bleu_weight` times 1 - expected BLEU. The function is near 0 where the model
             predicts the labels badly. With False the loss is a blend with fixed weights.
-        label_smoothing: of the cross-entropy, 0 to 1. Trainers do not pass their ``label_smoothing_factor`` to the
-            loss.
+        label_smoothing: of the cross-entropy, 0 to 1. Trainers do not pass their ``label_smoothing_factor`` on.
         candidates: a :class:`bleugrad.hf.CandidateSearch` scores the candidates of ``generate`` instead of the rows of
             the labels. Cross-entropy remains that of the labels.
         fused: compute the model's output projection in the loss, in chunks: training then holds no (B, T, V) logits.
-        method: "exact", "bound" or "clipped_mean", as for :class:`bleugrad.ExpectedBLEULoss`.
-        max_order: highest n-gram order.
-        weights: one weight per order, uniform by default.
-        smoothing: added to matches and totals of every order.
-        check_decoder_inputs: require decoder inputs of encoder-decoder models that are the shifted labels. Turn it off
-            for other inputs.
-        check: raise a ``ValueError`` for a mistake in the first batch instead of a warning.
-
-    Several references: a ``references`` entry of the batch, (B, K, R) ids padded with -100, replaces the labels as the
-    references of BLEU. The decoder is still fed the labels, and cross-entropy still learns them.
+        method, max_order, weights, smoothing: as for :class:`bleugrad.ExpectedBLEULoss`.
+        check_decoder_inputs: require that decoder inputs are the labels, shifted by one position. Turn it off for other
+            inputs.
+        check: raise a ``ValueError`` for a mistake in the first batch (labels without EOS, padding ids in the labels,
+            ...) and for settings of the trainer without an effect, instead of a warning.
     """
 
     def __init__(
@@ -164,11 +147,6 @@ class BLEULoss:
             raise ValueError(f"bleu_weight is {share}; expected 0 (cross-entropy) to 1 (expected BLEU)")
         self.criterion.blend = float(share)
 
-    def __repr__(self) -> str:
-        kind, criterion = "causal" if self.causal else "encoder-decoder", self.criterion
-        options = f"bleu_weight={self.bleu_weight}, weighting={criterion.weighting!r}, {criterion.extra_repr()}"
-        return f"BLEULoss({kind}, {options})"
-
     def __call__(self, outputs: Any, labels: Tensor | None, num_items_in_batch: Tensor | int | None = None) -> Tensor:
         """The loss of a micro-batch with labels (B, T): its part of the step's loss.
 
@@ -177,8 +155,9 @@ class BLEULoss:
         """
         inputs = self.watch.take()
         rows = outputs["logits"] if isinstance(outputs, dict) else outputs.logits
+        if labels is None:
+            raise ValueError("labels is None; expected a batch with labels, -100 where nothing is learnt")
         self._check_shapes(rows, labels, inputs)
-        assert labels is not None
         labels = labels.to(rows.device)
         if self._first:
             self._first = False
@@ -278,9 +257,7 @@ class BLEULoss:
         bleu, nll = parts / counted.clamp(min=1 / processes())
         return torch.add(bleu * own if corpus else bleu, nll)
 
-    def _check_shapes(self, rows: Tensor, labels: Tensor | None, inputs: ForwardInputs) -> None:
-        if labels is None:
-            raise ValueError("labels is None; expected a batch with labels, -100 where nothing is learnt")
+    def _check_shapes(self, rows: Tensor, labels: Tensor, inputs: ForwardInputs) -> None:
         if rows.dim() != 3 or rows.shape[:2] != labels.shape:
             raise ValueError(
                 f"logits have shape {tuple(rows.shape)} and labels {tuple(labels.shape)}; expected a row of logits for "
@@ -290,19 +267,16 @@ class BLEULoss:
             raise ValueError(
                 "a row of the batch holds several sequences; expected no packing, and no padding-free batches"
             )
-        if self.check_decoder_inputs:
-            _check_decoder_inputs(inputs.decoder_inputs, labels)
-
-
-def _check_decoder_inputs(inputs: Tensor | None, labels: Tensor) -> None:
-    if inputs is None:
-        raise ValueError(NO_DECODER_INPUTS)
-    before = labels[:, :-1].to(inputs.device)
-    if inputs.shape != labels.shape or ((before != IGNORED) & (inputs[:, 1:] != before)).any():
-        raise ValueError(
-            "decoder_input_ids are not the labels shifted right by one position; use bleugrad.hf.BLEUCollator, or "
-            "check_decoder_inputs=False if they are changed on purpose"
-        )
+        if not self.check_decoder_inputs:
+            return
+        if (fed := inputs.decoder_inputs) is None:
+            raise ValueError(NO_DECODER_INPUTS)
+        before = labels[:, :-1].to(fed.device)
+        if fed.shape != labels.shape or ((before != IGNORED) & (fed[:, 1:] != before)).any():
+            raise ValueError(
+                "decoder_input_ids are not the labels shifted right by one position; use bleugrad.hf.BLEUCollator, or "
+                "check_decoder_inputs=False if they are changed on purpose"
+            )
 
 
 def _as_count(number: Tensor | int, like: Tensor) -> Tensor:
