@@ -73,9 +73,9 @@ class BLEUSchedule(LossCallback):
         """Set the share of this step."""
         self.loss.bleu_weight = self.at(state.global_step, state.epoch or 0.0)
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **objects: Any) -> None:
+    def on_train_begin(self, args: Any, state: Any, control: Any, train_dataloader: Any = None, **_: Any) -> None:
         """Check the settings, and set the share for an evaluation before the first step."""
-        super().on_train_begin(args, state, control, **objects)
+        super().on_train_begin(args, state, control, train_dataloader)
         self.on_step_begin(args, state, control)
 
 

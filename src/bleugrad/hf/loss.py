@@ -13,7 +13,7 @@ from bleugrad.arguments import check_choice, check_nonnegative
 from bleugrad.hf import checks
 from bleugrad.hf.candidates import CandidateSearch
 from bleugrad.hf.counting import IGNORED, SentenceCount, mean_over_processes, predicted_labels, processes
-from bleugrad.hf.criterion import WEIGHTINGS, BlendedParts
+from bleugrad.hf.criterion import BlendedParts
 from bleugrad.hf.forward import NO_DECODER_INPUTS, ForwardInputs, ForwardWatch
 from bleugrad.hf.vocabulary import EOS_ROLES, excluded_ids, length_eos, without, word_starts
 from bleugrad.losses import recipe
@@ -105,7 +105,6 @@ class BLEULoss:
         check_decoder_inputs: bool = True,
         check: bool = False,
     ) -> None:
-        check_choice("weighting", weighting, WEIGHTINGS)
         check_choice("eos", eos, EOS_ROLES)
         if level == "corpus" and weighting == "sentences":
             raise ValueError("weighting is 'sentences', but level is 'corpus', which has no sentences to weight")
@@ -211,10 +210,11 @@ class BLEULoss:
         return rows if inputs.projected else Projection(rows, *self.watch.projection(rows.dtype))
 
     def _parts(self, rows: Tensor, labels: Tensor, inputs: ForwardInputs, risks: Tensor | None) -> Tensor:
-        self.criterion.pool = None if processes() == 1 else ProcessPool(dist.group.WORLD)
-        parts: Tensor = self.criterion(self._output(rows, inputs), labels, inputs.references, risks)
-        if parts.requires_grad:
-            self._measured = self.criterion.measured + (0 if self._measured is None else self._measured)
+        criterion, group = self.criterion, dist.group.WORLD if processes() > 1 else None
+        criterion.pool = None if group is None else ProcessPool(group)
+        parts = criterion(self._output(rows, inputs), labels, inputs.references, risks)
+        if parts.requires_grad and criterion.measured is not None:
+            self._measured = criterion.measured + (0 if self._measured is None else self._measured)
         return parts
 
     def _check_first_batch(self, rows: Tensor, labels: Tensor, inputs: ForwardInputs) -> None:

@@ -30,7 +30,7 @@ class BLEUSFTTrainer(SFTTrainer):
         num_items_in_batch: Tensor | int | None = None,
     ) -> Any:
         """The loss of a micro-batch, scaled as the trainer scales its own."""
-        if self.compute_loss_func is not None or self.args.loss_type == "dft":
+        if self.compute_loss_func is not None or getattr(self.args, "loss_type", "nll") == "dft":
             raise ValueError(
                 "compute_loss_func or loss_type='dft' is given; set bleu_loss, the only loss of this trainer"
             )
