@@ -18,16 +18,13 @@ _DETACH: weakref.WeakKeyDictionary[nn.Module, Any] = weakref.WeakKeyDictionary()
 
 
 class ForwardInputs(NamedTuple):
-    """One forward pass: the decoder's inputs, the references, whether rows are packed and whether logits were made.
-
-    ``source`` are ``input_ids`` and ``attention_mask``, as far as they were given.
-    """
+    """What one forward pass was given, and whether its logits were projected."""
 
     decoder_inputs: Tensor | None
     references: Tensor | None
     packed: bool
     projected: bool
-    source: dict[str, Tensor]
+    source: dict[str, Tensor]  # input_ids and attention_mask, if given
 
 
 class ForwardWatch:

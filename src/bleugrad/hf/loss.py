@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from bleugrad.arguments import check_choice, check_nonnegative
+from bleugrad.arguments import check_choice, check_share
 from bleugrad.hf import checks
 from bleugrad.hf.candidates import CandidateSearch
 from bleugrad.hf.counting import IGNORED, SentenceCount, mean_over_processes, predicted_labels, processes
@@ -117,7 +117,6 @@ class BLEULoss:
         self.pad_id, self.eos_id = tokenizer.pad_token_id, tokenizer.eos_token_id
         self._first, self._accumulates = True, False
         self._measured: Tensor | None = None
-        self.vocabulary = model.get_output_embeddings().weight.shape[0]
         if end_positions is None:
             end_positions = recipe.END_POSITIONS if eos == "length" else 0
         score, ends = BLEU(max_order, weights, smoothing), length_eos(tokenizer, eos)
@@ -125,7 +124,7 @@ class BLEULoss:
             Expectation(score, method, level, ends, IGNORED, sharpness, end_positions),
             excluded=excluded_ids(tokenizer, eos, special_tokens),
             weighting=weighting,
-            word_start=word_starts(tokenizer, self.vocabulary, words),
+            word_start=word_starts(tokenizer, model.get_output_embeddings().weight.shape[0], words),
             adaptive=adaptive,
             label_smoothing=label_smoothing,
         )
@@ -142,9 +141,7 @@ class BLEULoss:
 
     @bleu_weight.setter
     def bleu_weight(self, share: float) -> None:
-        if check_nonnegative("bleu_weight", share) > 1:
-            raise ValueError(f"bleu_weight is {share}; expected 0 (cross-entropy) to 1 (expected BLEU)")
-        self.criterion.blend = float(share)
+        self.criterion.blend = check_share("bleu_weight", share)
 
     def __call__(self, outputs: Any, labels: Tensor | None, num_items_in_batch: Tensor | int | None = None) -> Tensor:
         """The loss of a micro-batch with labels (B, T): its part of the step's loss.
