@@ -75,6 +75,7 @@ def shard_and_step(rank):
     from torch.distributed.fsdp import fully_shard
 
     found = {"plain": _sharded_step(rank, fused=False), "fused": _sharded_step(rank, fused=True)}
+    found["fused after sharding"] = _sharded_step(rank, fused=True, loss_first=False)
     try:
         _sharded_step(rank, fused=True, first=lambda model, mesh: fully_shard(model.lm_head, mesh=mesh))
     except ValueError as error:
@@ -82,16 +83,17 @@ def shard_and_step(rank):
     return found
 
 
-def _sharded_step(rank, fused, first=lambda model, mesh: None):
+def _sharded_step(rank, fused, first=lambda model, mesh: None, loss_first=True):
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
     from bleugrad.hf import BLEUCollator, BLEULoss
 
     model, mesh = make_model("Llama"), init_device_mesh("cpu", (PROCESSES,))
-    loss = BLEULoss(model, make_tokenizer(), fused=fused, **PLAIN)
+    loss = BLEULoss(model, make_tokenizer(), fused=fused, **PLAIN) if loss_first else None
     first(model, mesh)
     fully_shard(model, mesh=mesh)
+    loss = loss or BLEULoss(model, make_tokenizer(), fused=fused, **PLAIN)
     assert all(parameter.to_local().numel() < parameter.numel() for parameter in model.parameters())
     batch = BLEUCollator(make_tokenizer(), model)(encode_pairs()[rank::PROCESSES])
     labels = batch.pop("labels")

@@ -59,6 +59,13 @@ def test_labels_need_no_end_where_it_is_not_the_length(eos):
     assert warned(make_model("T5"), features(), change=without_end, eos=eos) == []
 
 
+def test_label_smoothing_without_cross_entropy():
+    options = {"adaptive": False, "label_smoothing": 0.1}
+    (found,) = warned(make_model("T5"), features(), steps=2, **options)
+    assert "label_smoothing is 0.1, but the loss has no cross-entropy to smooth" in found
+    assert warned(make_model("T5"), features(), bleu_weight=0.5, **options) == []
+
+
 def test_padding_by_the_end_token():
     """Where both have the same id, as in GPT-2, one of them is the end and only a second one is padding."""
     one, two = torch.tensor([[7, END, -100]]), torch.tensor([[7, END, END]])

@@ -81,6 +81,7 @@ def test_an_evaluation_has_the_values_of_the_functions(trainers, tmp_path, name)
     rows = with_own_labels(model, rows)
     callback = BLEUEvaluation(make_tokenizer(), words=False)
     trainer = make(trainers, tmp_path, model, rows, callback, {"callbacks": [Reporter(), callback]})
+    trainer.add_callback(trainer.pop_callback(Reporter))  # after the callback
     model.train()
     found = trainer.evaluate()
     assert model.training is False  # as the trainer leaves it

@@ -174,22 +174,57 @@ def test_the_fused_projection_gives_the_same_and_no_logits(name):
     assert widths[-1] == model.get_output_embeddings().weight.shape[0]
 
 
-def test_a_failed_forward_pass_leaves_the_projection_as_it_was():
-    model = make_model("BART")
-    BLEULoss(model, make_tokenizer(), fused=True)
-    bias = model.final_logits_bias
-    with pytest.raises(ValueError, match="cannot be `None`"):
-        model()
-    assert "forward" not in vars(model.lm_head)
-    assert model.final_logits_bias is bias
+@pytest.mark.parametrize("name", ["T5", "Marian", "Llama"])  # tied, tied with a bias of the logits, not tied
+def test_a_fused_pass_projects_one_row_and_changes_nothing_that_stays(name):
+    model = make_model(name)
+    rows = features() if name in SEQ2SEQ else [encode_completion(make_tokenizer(), line, line) for line in LINES]
+    embedding, head = model.get_input_embeddings(), model.get_output_embeddings()
+    before, tied, shapes = dict(model.state_dict(keep_vars=True)), embedding.weight is head.weight, []
+    loss = BLEULoss(model, make_tokenizer(), fused=True)
+    head.register_forward_hook(lambda module, args, output: shapes.append(tuple(output.shape)))
+    run(model, rows, loss=loss)
+    assert shapes == [(1, 1, len(head.weight))]
+    after = model.state_dict(keep_vars=True)
+    assert list(after) == list(before)
+    assert all(after[key] is before[key] for key in before)
+    assert model.get_output_embeddings() is head
+    assert (embedding.weight is head.weight) == tied == (name != "Llama")
+    del loss
+    assert not any(map(len, (model._forward_hooks, model._forward_pre_hooks, head._forward_pre_hooks)))
+    assert len(head._forward_hooks) == 1  # that of this test
+
+
+@pytest.mark.parametrize("name", ["T5", "BART", "Marian"])
+@pytest.mark.parametrize("part", ["decoder", "head"])
+def test_after_an_error_in_a_fused_pass_the_model_projects_all_rows(name, part):
+    model, rows = make_model(name), features()
+    batch, head = BLEUCollator(make_tokenizer(), model)(rows), model.get_output_embeddings()
+    labels, hidden = batch.pop("labels"), torch.randn(2, 3, 16, dtype=torch.float64)
+    wanted, before = head(hidden), dict(model.state_dict(keep_vars=True))
+    loss = BLEULoss(model, make_tokenizer(), fused=True)
+
+    def fail(*_):
+        raise ZeroDivisionError
+
+    handle = (model.get_decoder() if part == "decoder" else head).register_forward_hook(fail)
+    with pytest.raises(ZeroDivisionError):
+        model(**batch)
+    handle.remove()
+    assert torch.equal(head(hidden), wanted)
+    after = model.state_dict(keep_vars=True)
+    assert list(after) == list(before)
+    assert all(after[key] is before[key] for key in before)
+    assert loss(model(**batch), labels).isfinite()
 
 
 def test_models_that_cap_their_logits_cannot_be_fused():
     model = make_model("Gemma 2")
     rows = [encode_completion(make_tokenizer(), line, line) for line in LINES[:2]]
+    hidden = torch.randn(2, 3, 16, dtype=torch.float64)
+    wanted = model.lm_head(hidden)
     with pytest.raises(ValueError, match="leave fused=True out"):
         run(model, rows, fused=True)
-    assert "forward" not in vars(model.lm_head)
+    assert torch.equal(model.lm_head(hidden), wanted)
 
 
 @pytest.mark.parametrize("name", SEQ2SEQ)
@@ -373,9 +408,19 @@ def test_tokens_are_counted_if_the_tokenizer_does_not_mark_where_words_begin():
     assert BLEULoss(make_model("BART"), make_tokenizer()).criterion.word_start is not None
 
 
+class HalfLinear(torch.nn.Linear):
+    """A projection of half precision with parameters of single precision, as under autocast."""
+
+    def forward(self, hidden):
+        return torch.nn.functional.linear(hidden, self.weight.bfloat16())
+
+
 def test_hidden_states_of_half_precision_are_projected_in_it():
     model, rows = make_model("GPT-2", torch.float32), [encode_completion(make_tokenizer(), a, a) for a in LINES]
     model.transformer.ln_f.register_forward_hook(lambda module, args, output: output.bfloat16())
+    weight = model.lm_head.weight
+    model.lm_head = HalfLinear(*weight.T.shape, bias=False)
+    model.lm_head.weight = weight
     found, grads = run(model, rows, fused=True)
     exact = run(make_model("GPT-2", torch.float32), rows)
     torch.testing.assert_close(found, exact[0], rtol=0, atol=1e-3)

@@ -63,7 +63,7 @@ def test_sharded_models_have_the_gradients_of_one_process(results):
     model = make_model("Llama")
     value = step_loss(model, encode_pairs(), eos_id=END)
     value.backward()
-    for part in ("plain", "fused"):
+    for part in ("plain", "fused", "fused after sharding"):
         for rank in (0, 1):
             grads, _ = results[rank]["sharded"][part]
             for name, grad in gradients(model).items():

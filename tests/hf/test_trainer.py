@@ -73,6 +73,11 @@ def test_sentences_need_no_mixin_without_accumulation(trainers, tmp_path):
     trainers.assert_step(found, expected("T5", features(), weighting="sentences"))
 
 
+def test_the_mixin_with_the_mean_over_labels_is_an_error(trainers, tmp_path):
+    with pytest.raises(ValueError, match="the trainer is a SentenceMean, but weighting is 'tokens'"):
+        trainers.one_step(tmp_path, "T5", features(), trainer=trainers.SentenceTrainer)
+
+
 def test_sentences_with_accumulation_and_without_the_mixin_are_an_error(trainers, tmp_path):
     with pytest.raises(ValueError, match="SentenceMean"):
         trainers.one_step(tmp_path, "T5", features(), loss_options={"weighting": "sentences"}, **ACCUMULATED)
@@ -81,9 +86,10 @@ def test_sentences_with_accumulation_and_without_the_mixin_are_an_error(trainers
 def test_accumulated_corpora_are_weighted_by_their_labels(trainers, tmp_path):
     """Statistics cannot be pooled over passes that do not exist at the same time: what is documented instead."""
     with pytest.warns(
-        UserWarning, match="gradient_accumulation_steps is 3, so each micro-batch is a corpus of its own"
-    ):
+        UserWarning, match="the trainer accumulates gradients, so each micro-batch is a corpus of its own"
+    ) as warned:
         found = trainers.one_step(tmp_path, "T5", features(), loss_options={"level": "corpus"}, **ACCUMULATED)
+    assert len(warned) == 1
     model, rows, total = make_model("T5"), features(), 0.0
     labels = sum(len(row["labels"]) for row in rows)
     for first in range(0, len(rows), 3):
@@ -179,9 +185,9 @@ def test_evaluation_without_generating_reports_the_loss_itself(trainers, tmp_pat
 
 
 @pytest.mark.parametrize("fused", [False, True])
-def test_the_label_smoothing_of_the_trainer_is_that_of_the_loss(trainers, tmp_path, fused):
-    options = {"loss_options": {"bleu_weight": 0.0, "fused": fused}, "label_smoothing_factor": 0.2}
-    steps, loss = trainers.one_step(tmp_path, "T5", features(), **options, **ACCUMULATED)
+def test_the_label_smoothing_of_the_loss_is_that_of_cross_entropy(trainers, tmp_path, fused):
+    options = {"bleu_weight": 0.0, "fused": fused, "label_smoothing": 0.2}
+    steps, loss = trainers.one_step(tmp_path, "T5", features(), loss_options=options, **ACCUMULATED)
     model = make_model("T5")
     batch = BLEUCollator(make_tokenizer(), model)(features())
     logits, labels = model(**batch).logits.flatten(0, 1), batch["labels"].flatten()
@@ -190,11 +196,53 @@ def test_the_label_smoothing_of_the_trainer_is_that_of_the_loss(trainers, tmp_pa
     trainers.assert_step((steps, loss), (wanted.detach(), gradients(model)))
 
 
-def test_settings_that_a_trainer_ignores_or_drops_are_warned_of(trainers, tmp_path):
-    rows = [row | {"references": [row["labels"]]} for row in features()]
+CALLBACKS = {
+    "monitor": BLEUMonitor,
+    "schedule": lambda loss: BLEUSchedule(loss, after_steps=0),
+}
+
+
+@pytest.mark.parametrize("kind", CALLBACKS)
+@pytest.mark.parametrize("check", [False, True])
+def test_settings_that_a_trainer_ignores_or_drops_are_warned_of_by_the_callbacks(trainers, tmp_path, kind, check):
+    model, rows = make_model("T5"), [row | {"references": [row["labels"]]} for row in features()]
+    loss = BLEULoss(model, make_tokenizer(), check=check)
+    given = {"train_dataset": rows, "callbacks": [CALLBACKS[kind](loss)]}
+    options = {"label_smoothing_factor": 0.1, "remove_unused_columns": True}
+    trainer = trainers.make_trainer(tmp_path, model, loss=loss, given=given, **options)
+    if check:
+        with pytest.raises(ValueError, match="trainers do not pass it to compute_loss_func"):
+            trainer.train()
+        return
     with pytest.warns(UserWarning, match="set ") as found:
-        trainers.one_step(tmp_path, "T5", rows, label_smoothing_factor=0.1, remove_unused_columns=True)
-    assert [str(one.message).split(";")[-1] for one in found] == [" set it to 0", " set remove_unused_columns=False"]
+        trainer.train()
+    assert [str(one.message).split(";")[-1] for one in found] == [
+        " set it to 0 and use BLEULoss(label_smoothing=0.1)",
+        " set remove_unused_columns=False",
+    ]
+
+
+def test_references_that_a_trainer_drops_from_a_data_set_are_missed_by_the_collator(trainers, tmp_path):
+    """No callback sees the columns of a ``datasets.Dataset`` that the trainer removes."""
+    datasets = pytest.importorskip("datasets")
+    model, rows = make_model("T5"), [row | {"references": [row["labels"]]} for row in features()]
+    collator = BLEUCollator(make_tokenizer(), model, references=True)
+    for removed in (False, True):
+        given = {"train_dataset": datasets.Dataset.from_list(rows), "data_collator": collator}
+        trainer = trainers.make_trainer(tmp_path, model, given=given, remove_unused_columns=removed)
+        if removed:
+            with pytest.raises(ValueError, match=r"a feature has no references.*remove_unused_columns=False"):
+                trainer.train()
+        else:
+            trainer.train()
+
+
+@pytest.mark.parametrize("kind", CALLBACKS)
+def test_settings_that_fit_are_not_warned_of(trainers, tmp_path, kind):
+    model, rows = make_model("T5"), [row | {"references": [row["labels"]]} for row in features()]
+    loss = BLEULoss(model, make_tokenizer(), check=True, label_smoothing=0.1)
+    given = {"train_dataset": rows, "callbacks": [CALLBACKS[kind](loss)]}
+    trainers.make_trainer(tmp_path, model, loss=loss, given=given, label_smoothing_factor=0.1).train()
 
 
 @pytest.mark.parametrize("fused", [False, True])
@@ -222,17 +270,19 @@ def test_the_log_has_bleu_cross_entropy_and_length(trainers, tmp_path, fused):
     loss = BLEULoss(model, make_tokenizer(), fused=fused, **PLAIN)
     given = {"train_dataset": rows, "callbacks": [Reporter(), BLEUMonitor(loss, stop_outside=(0, 2))]}
     trainer = trainers.make_trainer(tmp_path, model, loss=loss, given=given, **ACCUMULATED)
+    trainer.add_callback(trainer.pop_callback(Reporter))  # after the monitor
     trainer.train()
     for entry in (trainer.state.log_history[0], reported[0]):
         assert {name: entry[name] for name in wanted} == pytest.approx(
             {k: float(v) for k, v in wanted.items()}, abs=1e-7
         )
-    assert sum(isinstance(one, BLEUMonitor) for one in trainer.callback_handler.callbacks) == 1
 
 
-def test_a_trainer_gets_the_monitor_of_its_loss(trainers, tmp_path):
-    trainer = trainers.make_trainer(tmp_path, "BART", given={"train_dataset": features()})
-    trainer.compute_loss_func.bleu_weight = 0.0
+def test_the_log_of_a_loss_without_bleu(trainers, tmp_path):
+    model = make_model("BART")
+    loss = BLEULoss(model, make_tokenizer(), bleu_weight=0.0)
+    given = {"train_dataset": features(), "callbacks": [BLEUMonitor(loss)]}
+    trainer = trainers.make_trainer(tmp_path, model, loss=loss, given=given)
     trainer.train()
     logged = trainer.state.log_history[0]
     assert logged["cross_entropy"] == pytest.approx(logged["loss"], abs=1e-4)

@@ -7,10 +7,21 @@ from typing import Any
 from transformers import TrainerCallback
 
 from bleugrad.arguments import check_nonnegative
+from bleugrad.hf.checks import trainer_settings
 from bleugrad.hf.loss import BLEULoss
 
 
-class BLEUSchedule(TrainerCallback):
+class LossCallback(TrainerCallback):
+    """A callback that knows the loss: when training begins, it warns of settings that the trainer does not pass on."""
+
+    loss: BLEULoss
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, train_dataloader: Any = None, **_: Any) -> None:
+        """Check the settings."""
+        self.loss.report(*trainer_settings(args, train_dataloader, self.loss.criterion.label_smoothing))
+
+
+class BLEUSchedule(LossCallback):
     """Sets the share of BLEU in the loss at every step: 0 at first, 1 later.
 
     The share depends on the trainer's state alone, so a resumed run continues where it stopped.
@@ -40,6 +51,8 @@ class BLEUSchedule(TrainerCallback):
     ) -> None:
         if [after_steps, after_epochs, share].count(None) != 2:
             raise ValueError("after_steps, after_epochs, share: expected exactly one of them")
+        if share is not None and over != 0:
+            raise ValueError(f"over is {over}, but share is given, which has no ramp; expected one of them")
         self.loss = loss
         self.in_epochs = after_epochs is not None
         name, start = ("after_epochs", after_epochs) if self.in_epochs else ("after_steps", after_steps)
@@ -60,10 +73,13 @@ class BLEUSchedule(TrainerCallback):
         """Set the share of this step."""
         self.loss.bleu_weight = self.at(state.global_step, state.epoch or 0.0)
 
-    on_train_begin = on_step_begin
+    def on_train_begin(self, args: Any, state: Any, control: Any, train_dataloader: Any = None, **_: Any) -> None:
+        """Check the settings, and set the share for an evaluation before the first step."""
+        super().on_train_begin(args, state, control, train_dataloader)
+        self.on_step_begin(args, state, control)
 
 
-class BLEUMonitor(TrainerCallback):
+class BLEUMonitor(LossCallback):
     """Adds ``expected_bleu``, its interval, ``cross_entropy`` and ``length_ratio`` to each entry of the training loss.
 
     ``length_ratio`` is the expected length of the hypothesis over the length of the labels. It is computed under
@@ -72,9 +88,14 @@ class BLEUMonitor(TrainerCallback):
     too long show in ``eval_length_ratio``, which :class:`bleugrad.hf.BLEUMetrics` computes from
     generated text.
 
-    :class:`bleugrad.hf.BLEULoss` adds a monitor to its trainer. Pass one yourself to stop training::
+    When training begins, it warns of a ``label_smoothing_factor`` that the loss does not have, and of ``references`` in
+    a list of examples that the trainer drops.
 
-        callbacks = [BLEUMonitor(loss, stop_outside=(0.7, 1.3))]
+    Callbacks see the values if they come after the monitor. Reporters of ``report_to`` come before it, unless they are
+    added again::
+
+        trainer = Trainer(..., callbacks=[BLEUMonitor(loss, stop_outside=(0.7, 1.3))])
+        trainer.add_callback(trainer.pop_callback(TensorBoardCallback))
 
     Args:
         loss: the trainer's ``compute_loss_func``.
@@ -101,16 +122,3 @@ class BLEUMonitor(TrainerCallback):
             if name in logs and not low <= logs[name] <= high:
                 warnings.warn(f"{name} is {logs[name]:.2f}, outside of {low} to {high}: training stops", stacklevel=2)
                 control.should_training_stop = True
-
-
-def monitor_first(trainer: Any, loss: BLEULoss) -> None:
-    """Make the monitor of the loss the trainer's first callback, which is a new one if it has none."""
-    callbacks = trainer.callback_handler.callbacks
-    given = [one for one in callbacks if isinstance(one, BLEUMonitor) and one.loss is loss]
-    call_first(trainer, given or [BLEUMonitor(loss)])
-
-
-def call_first(trainer: Any, chosen: list[Any]) -> None:
-    """Put callbacks before the trainer's others, so that all reporters see the values they add to the log."""
-    callbacks = trainer.callback_handler.callbacks
-    callbacks[:] = [*chosen, *(one for one in callbacks if one not in chosen)]

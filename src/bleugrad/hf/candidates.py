@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-import torch
 from torch import Tensor
 from transformers.modeling_outputs import BaseModelOutput
 
@@ -15,9 +14,6 @@ from bleugrad.expectation import Expectation
 from bleugrad.hf.counting import IGNORED
 from bleugrad.losses.candidates import CandidateBLEULoss
 from bleugrad.scores.bleu import BLEU
-
-OPENED_BY_START = 1
-"""``generate`` of an encoder-decoder model returns the decoder's start token first."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +46,8 @@ class CandidateSearch:
     def __post_init__(self) -> None:
         if check_int("number", self.number) < 1:
             raise ValueError(f"number is {self.number}; expected at least 1 candidate per sentence")
+        if self.generation.keys() & {"num_beams", "num_return_sequences"}:
+            raise ValueError(f"generation is {dict(self.generation)}; expected number= instead of a number of beams")
 
     def loss(self, expectation: Expectation[BLEU], word_start: Tensor | None) -> CandidateBLEULoss:
         """The loss (B,) of the candidates of each sentence."""
@@ -71,15 +69,13 @@ class CandidateSearch:
 
     def find(self, model: Any, inputs: Mapping[str, Tensor], longest: int) -> Tensor:
         """(B S, 1 + T), the start token and the candidates, those of a sentence side by side."""
-        limit = {"max_new_tokens": math.ceil(1.2 * longest) + 3}
-        if self.generation.keys() & {"max_length", "max_new_tokens"}:
-            limit = {}
+        options = {"num_beams": self.number, "num_return_sequences": self.number, **self.generation}
+        if not options.keys() & {"max_length", "max_new_tokens"}:
+            options["max_new_tokens"] = math.ceil(1.2 * longest) + 3
         training = model.training
         model.eval()
         try:
-            found: Tensor = model.generate(
-                **inputs, num_beams=self.number, num_return_sequences=self.number, **limit, **self.generation
-            )
+            found: Tensor = model.generate(**inputs, **options)
         finally:
             model.train(training)
         return found
@@ -91,19 +87,14 @@ class CandidateSearch:
         return model(
             encoder_outputs=BaseModelOutput(last_hidden_state=encoded),
             attention_mask=None if mask is None else mask.repeat_interleave(self.number, 0),
-            decoder_input_ids=found[:, :-OPENED_BY_START],
+            decoder_input_ids=found[:, :-1],
             use_cache=False,
         )
 
     def tokens(self, found: Tensor, eos_id: int | None) -> Tensor:
         """(B, S, T), the tokens of the candidates up to and including their first EOS, -100 after it."""
-        tokens = found[:, OPENED_BY_START:].contiguous()
+        tokens = found[:, 1:].contiguous()
         if eos_id is not None:
-            ends = (tokens == eos_id).long().cumsum(1) - (tokens == eos_id).long()  # those before each position
-            tokens = tokens.masked_fill(ends > 0, IGNORED)
+            ends = (tokens == eos_id).long()
+            tokens = tokens.masked_fill(ends.cumsum(1) > ends, IGNORED)
         return tokens.view(len(tokens) // self.number, self.number, tokens.shape[1])
-
-
-def without(ids: Tensor, excluded: Tensor) -> Tensor:
-    """The ids with -100 in place of those that are excluded."""
-    return ids.masked_fill(torch.isin(ids, excluded.to(ids.device)), IGNORED)

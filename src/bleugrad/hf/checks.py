@@ -3,7 +3,6 @@
 Each check returns a message that names the mistake and the remedy, or None.
 """
 
-import sys
 from typing import Any
 
 from torch import Tensor
@@ -84,32 +83,24 @@ def wrong_shift(logits: Tensor, labels: Tensor) -> str | None:
     )
 
 
-def trainer_settings(trainer: Any, level: str, cross_entropy: bool) -> list[str]:
+def nothing_to_smooth(label_smoothing: float, cross_entropy: bool) -> str | None:
+    """Label smoothing without cross-entropy."""
+    if label_smoothing == 0 or cross_entropy:
+        return None
+    return (
+        f"label_smoothing is {label_smoothing}, but the loss has no cross-entropy to smooth: adaptive is False and "
+        "bleu_weight is 1; set it to 0"
+    )
+
+
+def trainer_settings(args: Any, train_dataloader: Any, label_smoothing: float) -> list[str]:
     """Settings of the trainer that have no effect, or an unwanted one."""
-    args, data = trainer.args, trainer.train_dataset
-    columns = data[0] if isinstance(data, list) and data else getattr(data, "column_names", None) or ()
-    found = []
-    if args.label_smoothing_factor and not cross_entropy:
+    data, factor, found = getattr(train_dataloader, "dataset", None), args.label_smoothing_factor, []
+    if factor not in (0, label_smoothing):
         found.append(
-            f"label_smoothing_factor is {args.label_smoothing_factor}, but the loss has no cross-entropy to smooth: "
-            "adaptive is False and bleu_weight is 1; set it to 0"
+            f"label_smoothing_factor is {factor}, but trainers do not pass it to compute_loss_func; set it to 0 and "
+            f"use BLEULoss(label_smoothing={factor})"
         )
-    if args.remove_unused_columns and "references" in columns:
+    if args.remove_unused_columns and isinstance(data, list) and data and "references" in data[0]:
         found.append("the trainer drops the column 'references' of the data; set remove_unused_columns=False")
-    if level == "corpus" and args.gradient_accumulation_steps > 1:
-        found.append(
-            f"level is 'corpus' and gradient_accumulation_steps is {args.gradient_accumulation_steps}, so each "
-            "micro-batch is a corpus of its own; use a larger batch without accumulation, or level='sentence'"
-        )
     return found
-
-
-def calling_trainer() -> Any:
-    """The trainer that is computing the loss, or None. Trainers do not pass themselves, so the calls are searched."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        owner = frame.f_locals.get("self")
-        if hasattr(owner, "callback_handler") and hasattr(owner, "train_dataset"):
-            return owner
-        frame = frame.f_back  # type: ignore[assignment]
-    return None

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from transformers import DataCollatorForSeq2Seq
 
 from bleugrad.hf.counting import IGNORED
@@ -23,13 +24,17 @@ class BLEUCollator:
         tokenizer: its ``pad`` method is used.
         model: the model, which knows how labels become decoder inputs.
         pad_to_multiple_of: pads lengths to a multiple of this number.
+        references: every example must have ``references``. A trainer drops the column, without an error, unless
+            ``remove_unused_columns=False``.
 
     The ``references`` of a feature are a list of lists of token ids. They are for training only: generation does not
     accept them, so leave the column out of the evaluation data.
     """
 
-    def __init__(self, tokenizer: Any, model: Any, pad_to_multiple_of: int | None = None) -> None:
-        self.tokenizer = tokenizer
+    def __init__(
+        self, tokenizer: Any, model: Any, pad_to_multiple_of: int | None = None, references: bool = False
+    ) -> None:
+        self.tokenizer, self.references = tokenizer, references
         self.model = model if model.config.is_encoder_decoder else None
         self.positions = self.model is None and "position_ids" in inspect.signature(model.forward).parameters
         self.pad = DataCollatorForSeq2Seq(
@@ -47,6 +52,8 @@ class BLEUCollator:
             batch["decoder_input_ids"] = shift_right(batch["labels"], self.model.config)
         if self.positions and self.tokenizer.padding_side == "left":
             batch["position_ids"] = (batch["attention_mask"].cumsum(1) - 1).clamp(min=0)
+        if self.references and not all("references" in feature for feature in features):
+            raise ValueError("a feature has no references; expected them in all, and remove_unused_columns=False")
         if "references" in features[0]:
             batch["references"] = pad_references([feature["references"] for feature in features])
         return batch
@@ -82,13 +89,10 @@ def pad_references(references: Sequence[Sequence[Sequence[int]]]) -> Tensor:
                 f"references of feature {index} begin with {str(sentence)[:40]!r}; expected a list of lists of token "
                 "ids: tokenizer(text_target=references)['input_ids']"
             )
-    most = max((len(sentence) for sentence in references), default=0)
-    longest = max((len(one) for sentence in references for one in sentence), default=0)
-    padded = torch.full((len(references), max(most, 1), max(longest, 1)), IGNORED)
-    for index, sentence in enumerate(references):
-        for number, one in enumerate(sentence):
-            padded[index, number, : len(one)] = torch.as_tensor(one, dtype=torch.long)
-    return padded
+    most = max(1, *map(len, references))
+    rows = [list(one) or [IGNORED] for several in references for one in [*several, *[[]] * (most - len(several))]]
+    padded = pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=IGNORED)
+    return padded.view(len(references), most, -1)
 
 
 def encode_completion(

@@ -16,25 +16,27 @@ else:
     Trainer = object
 
 
-def process_group() -> "dist.ProcessGroup | None":
-    """The group of all processes, or None if there is only one."""
-    if not dist.is_available() or not dist.is_initialized() or dist.get_world_size() == 1:
-        return None
-    return dist.group.WORLD
+def processes() -> int:
+    """The number of processes."""
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
 def mean_over_processes(values: Tensor) -> Tensor:
     """The mean over all processes, without a gradient."""
-    if (group := process_group()) is None:
+    if processes() == 1:
         return values
     summed = values.clone()
-    dist.all_reduce(summed, group=group)
-    return summed / dist.get_world_size(group)
+    dist.all_reduce(summed)
+    return summed / processes()
 
 
 def predicted_labels(labels: Tensor, causal: bool) -> Tensor:
     """The labels that some position predicts: a causal model does not predict the first one."""
     return labels[:, 1:] if causal else labels
+
+
+class SentenceCount(int):
+    """``num_items_in_batch`` of a trainer that counts sentences."""
 
 
 class SentenceMean(Trainer):
@@ -57,8 +59,7 @@ class SentenceMean(Trainer):
         model: Any = self.model
         causal = not model.config.is_encoder_decoder
         labels = [predicted_labels(batch["labels"], causal) for batch in batches]
-        number: Any = torch.stack([(some != IGNORED).any(1).sum().to(device) for some in labels]).sum()
+        number = torch.stack([(some != IGNORED).any(1).sum().to(device) for some in labels]).sum()
         if self.args.average_tokens_across_devices and self.args.world_size > 1:
             number = self.accelerator.gather(number).sum()
-        number.counts_sentences = True
-        return batches, number
+        return batches, SentenceCount(number)

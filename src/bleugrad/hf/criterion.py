@@ -1,22 +1,24 @@
 """The two parts of the loss, expected BLEU and cross-entropy, from one pass over the logits."""
 
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from bleugrad.arguments import check_choice, check_share
+from bleugrad.distributed import Pool
 from bleugrad.expectation import Expectation, expected_score
-from bleugrad.losses.base import LossBase
+from bleugrad.hf.counting import IGNORED
+from bleugrad.hf.vocabulary import without
 from bleugrad.losses.recipe import adaptive_weight, smoothed_log_probs
 from bleugrad.matches.statistics import ExpectedStatistics
 from bleugrad.outputs.output import Output
 from bleugrad.scores.bleu import BLEU
 from bleugrad.scores.interval import certified_interval
 
-WEIGHTINGS = ("tokens", "sentences")
 
-
-class BlendedParts(LossBase):
+@dataclass(eq=False)
+class BlendedParts:
     """Sums that are divided by the trainer's count: a call returns ``(2,)``, the BLEU part and the cross-entropy part.
 
     At sentence level the parts are sums over sentences of ``1 - BLEU`` and of the mean cross-entropy, each times the
@@ -33,33 +35,27 @@ class BlendedParts(LossBase):
     are NaN where there is no interval: at corpus level, with ``risks``, and for several references without smoothing.
     """
 
+    expectation: Expectation[BLEU]
     excluded: Tensor
-    measured: Tensor
+    weighting: str
+    word_start: Tensor | None
+    adaptive: bool
+    label_smoothing: float
+    blend: float = 1.0
+    pool: Pool | None = None
+    measured: Tensor | None = None
 
-    def __init__(
-        self,
-        expectation: Expectation[BLEU],
-        *,
-        excluded: Tensor,
-        weighting: str,
-        word_start: Tensor | None,
-        adaptive: bool = False,
-        label_smoothing: float = 0.0,
-    ) -> None:
-        super().__init__(expectation, word_start=word_start, label_smoothing=label_smoothing)
-        self.register_buffer("excluded", excluded, persistent=False)
-        self.weighting, self.blend, self.adaptive = weighting, 1.0, adaptive
+    def __post_init__(self) -> None:
+        check_choice("weighting", self.weighting, ("tokens", "sentences"))
+        check_share("label_smoothing", self.label_smoothing)
 
-    def forward(
-        self, logits: Tensor | Output, labels: Tensor, references: Any = None, risks: Tensor | None = None
+    def __call__(
+        self, logits: Tensor | Output, labels: Tensor, references: Tensor | None, risks: Tensor | None
     ) -> Tensor:
         """The parts, from logits or from hidden states with their projection; ``risks`` (B,) replace ``1 - BLEU``."""
-        ignored, excluded = self.expectation.ignore_index, self.excluded.to(labels.device)
-        labelled = labels != ignored
-        mask = labelled & ~torch.isin(labels, excluded)
-        if isinstance(references, Tensor):
-            references = references.to(labels.device)
-            references = torch.where(torch.isin(references, excluded), ignored, references)
+        labelled, mask = labels != IGNORED, without(labels, self.excluded) != IGNORED
+        if references is not None:
+            references = without(references.to(labels.device), self.excluded)
         value, statistics, targets = expected_score(
             logits,
             self.expectation,
@@ -82,7 +78,8 @@ class BlendedParts(LossBase):
             bleu = torch.where(mask.any(1), bleu, 0)
             bleu = (bleu * counts).sum() if self.weighting == "tokens" else bleu.sum()
         nll_sum = torch.where(labelled, -log_probs, 0).sum()
-        self._measure(value, nll_sum, counts, statistics, risks is None and self.expectation.level == "sentence")
+        interval = risks is None and self.expectation.level == "sentence"
+        self.measured = self._measurements(value, nll_sum, counts, statistics, interval)
         if self.blend == 1 and not self.adaptive:
             return torch.stack([bleu, torch.zeros_like(bleu)])  # 0 times inf is not 0
         if self.label_smoothing > 0:
@@ -91,14 +88,12 @@ class BlendedParts(LossBase):
         return torch.stack([bleu, nll.sum() if self.weighting == "tokens" else (nll / counts.clamp(min=1)).sum()])
 
     @torch.no_grad()
-    def _measure(
+    def _measurements(
         self, value: Tensor, nll: Tensor, counts: Tensor, statistics: ExpectedStatistics, interval: bool
-    ) -> None:
+    ) -> Tensor:
         sizes = (statistics.lengths.mean().sum(), statistics.references.lengths[:, 0].sum().to(nll.dtype))
         if self.expectation.eos_id is None:
             sizes = (torch.zeros_like(nll),) * 2
-        ends: tuple[Tensor | None, Tensor | None] = (None, None)
-        if interval:
-            ends = certified_interval(statistics, self.expectation.score)
+        ends = certified_interval(statistics, self.expectation.score) if interval else (None, None)
         scores = [torch.full_like(nll, torch.nan) if one is None else (one * counts).sum() for one in (value, *ends)]
-        self.measured = torch.stack([counts.sum(), nll, *sizes, *scores])
+        return torch.stack([counts.sum(), nll, *sizes, *scores])

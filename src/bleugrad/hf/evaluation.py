@@ -8,10 +8,8 @@ import torch.distributed as dist
 from torch import Tensor
 from transformers import TrainerCallback
 
-from bleugrad.hf.callbacks import call_first
-from bleugrad.hf.checks import calling_trainer
-from bleugrad.hf.counting import IGNORED, predicted_labels, process_group
-from bleugrad.hf.vocabulary import excluded_ids, length_eos, word_starts
+from bleugrad.hf.counting import IGNORED, predicted_labels, processes
+from bleugrad.hf.vocabulary import excluded_ids, length_eos, without, word_starts
 from bleugrad.metrics.expected import ExpectedBLEU
 from bleugrad.metrics.tokens import TokenBLEU
 
@@ -29,9 +27,11 @@ class BLEUEvaluation(TrainerCallback):
     ======================================  ======================================================================
 
     The values are in the log and in the result of ``trainer.evaluate()``. ``metric_for_best_model="expected_bleu"``
-    selects checkpoints by them. They do not depend on the batch size or the number of processes. The callback works
-    with any loss. It runs the model once more on the evaluation data, and generates by greedy search unless
-    ``generate`` is False. If the data has ``references``, they replace the labels.
+    selects checkpoints by them. Reporters of ``report_to`` see them if they are added again, as for
+    :class:`bleugrad.hf.BLEUMonitor`. The values do not depend on the batch size or the number of processes.
+
+    The callback works with any loss. It runs the model once more on the evaluation data, and generates by greedy search
+    unless ``generate`` is False. If the data has ``references``, they replace the labels.
 
     Args:
         tokenizer: the tokenizer of the targets. It defines EOS, the special tokens, which do not count, and the words.
@@ -49,11 +49,6 @@ class BLEUEvaluation(TrainerCallback):
         self.tokenizer, self.words, self.generate = tokenizer, words, generate
         self.eos_id = length_eos(tokenizer, "length")
         self.excluded = excluded_ids(tokenizer, "length", "exclude")
-
-    def on_init_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Run before the reporters, so that all of them see the values."""
-        if (trainer := calling_trainer()) is not None:
-            call_first(trainer, [self])
 
     def on_log(
         self,
@@ -92,11 +87,11 @@ class BLEUEvaluation(TrainerCallback):
             made = None if causal or self.generate is False else self._generated(model, batch, args)
             if not counts:
                 continue
-            kept = self._kept(labels)
-            target = kept if references is None else self._kept(references)
+            kept = without(labels, self.excluded)
+            target = kept if references is None else without(references, self.excluded)
             expected.update(logits[:, :-1] if causal else logits, target, mask=kept != IGNORED)
             if made is not None:
-                tokens.update(self._kept(made), target)
+                tokens.update(without(made, self.excluded), target)
         model.train(was_training)
         found = {NAMES.get(name, name): value.item() for name, value in expected.compute().items()}
         if not causal and self.generate is not False:
@@ -110,18 +105,14 @@ class BLEUEvaluation(TrainerCallback):
         made: Tensor = model.generate(**inputs, num_beams=1, do_sample=False, **options)
         return made[:, 1:]  # the first token starts the decoder
 
-    def _kept(self, ids: Tensor) -> Tensor:
-        """The ids with -100 where a special token stands that does not count."""
-        return ids.masked_fill(torch.isin(ids, self.excluded.to(ids.device)), IGNORED)
-
 
 def _batches(loader: Any, args: Any) -> Iterator[tuple[dict[str, Tensor], bool]]:
     """The batches of this process, and whether they count: all processes run as many, as sharded models need it."""
     data, size = loader.dataset, args.eval_batch_size
     if not hasattr(data, "__len__"):
         raise TypeError(f"eval_dataset is a {type(data).__name__} without a length; expected a data set with one")
-    group = process_group()
-    rank, world = (0, 1) if group is None else (dist.get_rank(group), dist.get_world_size(group))
+    world = processes()
+    rank = dist.get_rank() if world > 1 else 0
     for start in range(0, len(data), size * world):
         own = range(start + rank, min(start + size * world, len(data)), world)
         batch = loader.collate_fn([data[index] for index in own or range(1)])

@@ -1,6 +1,7 @@
 """Hooks that record the inputs of the model: the trainer passes only its outputs and the labels to the loss."""
 
 import weakref
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -17,16 +18,13 @@ _DETACH: weakref.WeakKeyDictionary[nn.Module, Any] = weakref.WeakKeyDictionary()
 
 
 class ForwardInputs(NamedTuple):
-    """One forward pass: the decoder's inputs, the references, whether rows are packed and whether logits were made.
-
-    ``source`` are ``input_ids`` and ``attention_mask``, as far as they were given.
-    """
+    """What one forward pass was given, and whether its logits were projected."""
 
     decoder_inputs: Tensor | None
     references: Tensor | None
     packed: bool
     projected: bool
-    source: dict[str, Tensor]
+    source: dict[str, Tensor]  # input_ids and attention_mask, if given
 
 
 class ForwardWatch:
@@ -35,41 +33,32 @@ class ForwardWatch:
     A model has the hooks of one watch at most: a new watch detaches the one before. The hooks hold the watch weakly, so
     they are removed with it.
 
-    With ``fused``, a training pass skips the output projection, and ``outputs.logits`` holds the hidden states
-    (B, T, H). Evaluation and generation do not change. With ``decoder_inputs``, a training pass of an encoder-decoder
-    model without decoder inputs is an error.
+    With ``fused``, a training pass projects one row only, and ``outputs.logits`` holds the hidden states (B, T, H).
+    Evaluation and generation do not change. With ``decoder_inputs``, a training pass of an encoder-decoder model
+    without decoder inputs is an error.
     """
 
     def __init__(self, model: Any, fused: bool, decoder_inputs: bool = False) -> None:
-        self.model = model
-        self.decoder_inputs = decoder_inputs
+        self.model, self.decoder_inputs = model, decoder_inputs
         self.inputs: ForwardInputs | None = None
         self.head = _checked_head(model) if fused else None
-        # the module that adds a bias to the logits is inside the model where that is wrapped, as by PEFT
-        self.biased = next((part for part in model.modules() if "final_logits_bias" in part._buffers), None)
-        self._replaced: dict[str, Any] | None = None  # the head's own forward, if it has one, while it is bypassed
-        self._bias: Tensor | None = None
+        # the part that adds a bias to the projected rows; it is inside the model if that is wrapped, as by PEFT
+        self.biased = next((part for part in model.modules() if hasattr(part, "final_logits_bias")), None)
+        self._skip, self._checked = False, False
         self._hidden: Tensor | None = None
-        self._checked = False
-        self.detach = self._attach()
-
-    def _attach(self) -> Any:
-        if self.model in _DETACH:
-            _DETACH[self.model]()
-        watch = weakref.ref(self)
-
-        def before(module: nn.Module, args: Any, kwargs: dict[str, Any]) -> tuple[Any, Any] | None:
-            found = watch()
-            return None if found is None else found._before(module, args, kwargs)
-
-        def after(module: nn.Module, args: Any, kwargs: dict[str, Any], output: Any) -> None:
-            if (found := watch()) is not None:
-                found._after(output)
-
-        first = self.model.register_forward_pre_hook(before, with_kwargs=True)
-        second = self.model.register_forward_hook(after, with_kwargs=True, always_call=True)
-        _DETACH[self.model] = weakref.finalize(self, lambda: (first.remove(), second.remove()))
-        return _DETACH[self.model]
+        self._row: Tensor | None = None
+        if model in _DETACH:
+            _DETACH[model]()
+        handles = [
+            model.register_forward_pre_hook(_weak(self._before), with_kwargs=True),
+            # first, so that the hooks of FSDP see the hidden states, through which the gradient flows
+            model.register_forward_hook(_weak(self._after), prepend=True, always_call=True),
+        ]
+        if self.head is not None:
+            handles.append(self.head.register_forward_pre_hook(_weak(self._before_head)))
+            handles.append(self.head.register_forward_hook(_weak(self._after_head)))
+        self.detach = weakref.finalize(self, lambda: [handle.remove() for handle in handles])
+        _DETACH[model] = self.detach
 
     def take(self) -> ForwardInputs:
         """The last forward pass. It can be taken once."""
@@ -86,11 +75,10 @@ class ForwardWatch:
     def projection(self, dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
         """The weight and bias that turn hidden states into logits, in the type that autocast gave the hidden states."""
         assert self.head is not None
-        weight = self.head.weight
+        weight, bias = self.head.weight, self.head.bias
         if type(weight).__name__ == "DTensor" or weight.dim() != 2:
             raise ValueError(f"fused is True, but the parameters of the model are sharded; {FUSED_HINT}")
-        bias = self.head.bias
-        final = None if self.biased is None else self.biased._buffers["final_logits_bias"]
+        final = getattr(self.biased, "final_logits_bias", None)
         if final is not None and (final != 0).any():
             bias = final.flatten() if bias is None else bias + final.flatten()
         return weight.to(dtype), None if bias is None else bias.to(dtype)
@@ -101,46 +89,52 @@ class ForwardWatch:
         fed = any(kwargs.get(name) is not None for name in ("decoder_input_ids", "decoder_inputs_embeds"))
         if self.decoder_inputs and training and "input_ids" in kwargs and not fed:
             raise ValueError(NO_DECODER_INPUTS)
-        skip = training and self.head is not None
+        self._skip = training and self.head is not None
         source = {name: kwargs[name] for name in ("input_ids", "attention_mask") if kwargs.get(name) is not None}
-        self.inputs = ForwardInputs(kwargs.get("decoder_input_ids"), references, _is_packed(kwargs), not skip, source)
-        if skip:
-            self._bypass_head()
+        self.inputs = ForwardInputs(
+            kwargs.get("decoder_input_ids"), references, _is_packed(kwargs), not self._skip, source
+        )
         return args, kwargs
 
-    def _after(self, output: Any) -> None:
-        if self._replaced is None:
+    def _before_head(self, head: nn.Module, args: tuple[Tensor]) -> tuple[Tensor] | None:
+        # the hidden states of a fused pass are kept for the loss; one row is enough for the model's own projection
+        if not self._skip:
+            return None
+        self._hidden = args[0]
+        return (args[0][:1, :1],)
+
+    def _after_head(self, head: nn.Module, args: Any, row: Tensor) -> None:
+        if self._skip:
+            self._row = row
+
+    def _after(self, module: nn.Module, args: Any, output: Any) -> None:
+        skipped, hidden, row = self._skip, self._hidden, self._row
+        self._skip, self._hidden, self._row = False, None, None
+        if not skipped or output is None:  # None after an error in the model
             return
-        self._restore_head(self._replaced)
-        hidden, self._hidden = self._hidden, None
-        if not self._checked and output is not None:
-            if hidden is None or not torch.equal(output.logits.float(), hidden.float()):
-                raise ValueError(
-                    "fused is True, but the model changes its logits after the output projection (a cap or a scale); "
-                    + FUSED_HINT
-                )
-            self._checked = True
+        if hidden is None or row is None or not (self._checked or self._is_projected(row, output["logits"])):
+            raise ValueError(
+                "fused is True, but the model changes its logits after the output projection (a cap or a scale); "
+                + FUSED_HINT
+            )
+        self._checked = True
+        output["logits"] = hidden.to(torch.promote_types(hidden.dtype, output["logits"].dtype))
 
-    def _bypass_head(self) -> None:
-        attributes = vars(self.head)
-        self._replaced = {name: attributes[name] for name in attributes if name == "forward"}
-        attributes["forward"] = self._pass_on
-        if self.biased is not None:  # the model adds the bias to the projection's output: (1, V) does not fit (B, T, H)
-            self._bias = self.biased._buffers["final_logits_bias"]
-            assert self._bias is not None
-            self.biased._buffers["final_logits_bias"] = self._bias.new_zeros(1, 1)
+    def _is_projected(self, row: Tensor, logits: Tensor) -> bool:
+        """Whether the model's logits are the row that its projection made, plus its bias."""
+        final = getattr(self.biased, "final_logits_bias", None)
+        return torch.equal(logits.float(), (row if final is None else row + final).float())
 
-    def _restore_head(self, replaced: dict[str, Any]) -> None:
-        del vars(self.head)["forward"]
-        vars(self.head).update(replaced)
-        self._replaced = None
-        if self.biased is not None:
-            self.biased._buffers["final_logits_bias"], self._bias = self._bias, None
 
-    def _pass_on(self, hidden: Tensor) -> Tensor:
-        if not self._checked:
-            self._hidden = hidden.detach()
-        return hidden
+def _weak(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A hook that calls a method as long as its object exists."""
+    reference = weakref.WeakMethod(method)
+
+    def hook(*args: Any) -> Any:
+        found = reference()
+        return None if found is None else found(*args)
+
+    return hook
 
 
 def _checked_head(model: Any) -> nn.Linear:

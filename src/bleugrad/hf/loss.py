@@ -6,55 +6,55 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
-from bleugrad.arguments import check_choice, check_nonnegative
+from bleugrad.arguments import check_choice, check_share
 from bleugrad.distributed import ProcessPool
 from bleugrad.expectation import Expectation
 from bleugrad.hf import checks
-from bleugrad.hf.candidates import CandidateSearch, without
-from bleugrad.hf.counting import IGNORED, mean_over_processes, predicted_labels, process_group
-from bleugrad.hf.criterion import WEIGHTINGS, BlendedParts
+from bleugrad.hf.candidates import CandidateSearch
+from bleugrad.hf.counting import IGNORED, SentenceCount, mean_over_processes, predicted_labels, processes
+from bleugrad.hf.criterion import BlendedParts
 from bleugrad.hf.forward import NO_DECODER_INPUTS, ForwardInputs, ForwardWatch
-from bleugrad.hf.vocabulary import EOS_ROLES, excluded_ids, length_eos, word_starts
+from bleugrad.hf.vocabulary import EOS_ROLES, excluded_ids, length_eos, without, word_starts
 from bleugrad.losses import recipe
 from bleugrad.outputs.rows import Projection
 from bleugrad.scores.bleu import BLEU
+
+NO_SENTENCES_COUNTED = (
+    "weighting is 'sentences', and the trainer accumulates gradients but counts labels; expected a trainer class with "
+    "bleugrad.hf.SentenceMean before it, or weighting='tokens'"
+)
+ACCUMULATED_CORPUS = (
+    "level is 'corpus' and the trainer accumulates gradients, so each micro-batch is a corpus of its own; use a larger "
+    "batch without accumulation, or level='sentence'"
+)
 
 
 class BLEULoss:
     """1 - expected BLEU for ``Trainer(compute_loss_func=...)``, with as much cross-entropy as the model needs.
 
-    The defaults are the recommended recipe, :mod:`bleugrad.losses.recipe`.
+    The defaults are the recommended recipe, :mod:`bleugrad.losses.recipe`. The loss serves encoder-decoder models (T5,
+    BART, Marian, mBART, NLLB, ...) and causal models, whose labels it shifts. Labels are -100 where nothing is learnt.
+    Batches of encoder-decoder models need ``decoder_input_ids``, as :class:`bleugrad.hf.BLEUCollator` makes them: the
+    trainer removes the labels before the forward pass, and BART then decodes from the source without an error.
 
-    It serves encoder-decoder models (T5, BART, Marian, mBART, NLLB, ...) and causal models, whose labels it shifts. The
-    batch must have ``labels`` with -100 where nothing is learnt. Batches of encoder-decoder models must also have
-    ``decoder_input_ids``, as :class:`bleugrad.hf.BLEUCollator` makes them: the trainer removes the labels before the
-    forward pass, and BART then decodes from the source without an error. The loss checks that the decoder was fed the
-    labels, shifted by one position.
+    If the batch has ``references``, (B, K, R) ids padded with -100, they replace the labels as the references of BLEU.
+    The decoder is still fed the labels, and cross-entropy still learns them.
 
-    **Scaling.** The loss of a step is a mean over all its micro-batches and processes:
-
-    * ``level="sentence", weighting="tokens"``: the mean of the sentences' losses, weighted by their numbers of labels.
-      Value and gradient are those of one big batch.
-    * ``level="sentence", weighting="sentences"``: the plain mean over sentences, also that of one big batch. Gradient
-      accumulation needs a :class:`bleugrad.hf.SentenceMean` trainer.
-    * ``level="corpus"``: BLEU of the statistics pooled over the processes, as in one big batch. With gradient
-      accumulation each micro-batch is a corpus of its own, and the loss is their mean, weighted by labels.
-
-    The cross-entropy part is the mean over labels, or with ``weighting="sentences"`` the mean of the sentences' means.
-
-    **Checks.** The first batch is checked for mistakes that raise no error and spoil the training, such as labels
-    without EOS, padding ids in the labels, or labels that are shifted twice. A warning names each with its remedy.
-
-    **Log.** The loss adds a :class:`bleugrad.hf.BLEUMonitor` to the trainer.
+    The loss of a step is a mean over all its micro-batches and processes. :class:`bleugrad.hf.BLEUMonitor` adds
+    :meth:`measurements` to the log, and checks settings of the trainer that the loss cannot see.
 
     Args:
-        model: the model that is trained. It gets two hooks, which are removed with the loss or by the next loss for the
+        model: the model that is trained. It gets hooks, which are removed with the loss or by the next loss for the
             same model.
         tokenizer: the tokenizer of the targets. It defines the special tokens and, with ``words``, the words.
-        level: "sentence" or "corpus".
-        weighting: "tokens" or "sentences".
+        level: "sentence" is the mean of the sentences' losses, equal to that of one big batch. "corpus" is BLEU of the
+            statistics pooled over the processes; accumulated micro-batches are corpora of their own, weighted by
+            labels.
+        weighting: "tokens" weights sentences by their numbers of labels. "sentences" is the plain mean, also of the
+            sentences' cross-entropy; gradient accumulation then needs a :class:`bleugrad.hf.SentenceMean` trainer.
         words: count words, as :func:`bleugrad.word_start_mask` reads them from the tokenizer, instead of tokens. None
             counts words if the tokenizer marks where they begin.
         eos: role of the end of the sentence. "length": the hypothesis ends before its first EOS, so its length is
@@ -70,19 +70,15 @@ class BLEULoss:
         adaptive: the loss of a sentence is cross-entropy plus ``bleu_weight`` times
             :func:`bleugrad.losses.recipe.bleu_weight` times 1 - expected BLEU. The function is near 0 where the model
             predicts the labels badly. With False the loss is a blend with fixed weights.
-        label_smoothing: of the cross-entropy, 0 to 1. None for the trainer's ``label_smoothing_factor``.
+        label_smoothing: of the cross-entropy, 0 to 1. Trainers do not pass their ``label_smoothing_factor`` on.
         candidates: a :class:`bleugrad.hf.CandidateSearch` scores the candidates of ``generate`` instead of the rows of
             the labels. Cross-entropy remains that of the labels.
         fused: compute the model's output projection in the loss, in chunks: training then holds no (B, T, V) logits.
-        method: "exact" or "bound".
-        max_order: highest n-gram order.
-        weights: one weight per order, uniform by default.
-        smoothing: added to matches and totals of every order.
-        check_decoder_inputs: require decoder inputs that are the shifted labels. Turn it off for other inputs.
-        check: raise a ``ValueError`` for a mistake in the first batch instead of a warning.
-
-    Several references: a ``references`` entry of the batch, (B, K, R) ids padded with -100, replaces the labels as the
-    references of BLEU. The decoder is still fed the labels, and cross-entropy still learns them.
+        method, max_order, weights, smoothing: as for :class:`bleugrad.ExpectedBLEULoss`.
+        check_decoder_inputs: require that decoder inputs are the labels, shifted by one position. Turn it off for other
+            inputs.
+        check: raise a ``ValueError`` for a mistake in the first batch (labels without EOS, padding ids in the labels,
+            ...) and for settings of the trainer without an effect, instead of a warning.
     """
 
     def __init__(
@@ -99,7 +95,7 @@ class BLEULoss:
         special_tokens: str | Iterable[int] = "exclude",
         bleu_weight: float = 1.0,
         adaptive: bool = True,
-        label_smoothing: float | None = None,
+        label_smoothing: float = 0.0,
         candidates: CandidateSearch | None = None,
         fused: bool = False,
         method: str = "exact",
@@ -109,7 +105,6 @@ class BLEULoss:
         check_decoder_inputs: bool = True,
         check: bool = False,
     ) -> None:
-        check_choice("weighting", weighting, WEIGHTINGS)
         check_choice("eos", eos, EOS_ROLES)
         if level == "corpus" and weighting == "sentences":
             raise ValueError("weighting is 'sentences', but level is 'corpus', which has no sentences to weight")
@@ -120,20 +115,18 @@ class BLEULoss:
         self.check_decoder_inputs = check_decoder_inputs and not self.causal
         self.check = check
         self.pad_id, self.eos_id = tokenizer.pad_token_id, tokenizer.eos_token_id
-        self._first = True
+        self._first, self._accumulates = True, False
         self._measured: Tensor | None = None
-        self.vocabulary = model.get_output_embeddings().weight.shape[0]
         if end_positions is None:
             end_positions = recipe.END_POSITIONS if eos == "length" else 0
         score, ends = BLEU(max_order, weights, smoothing), length_eos(tokenizer, eos)
-        self.label_smoothing = label_smoothing
         self.criterion = BlendedParts(
             Expectation(score, method, level, ends, IGNORED, sharpness, end_positions),
             excluded=excluded_ids(tokenizer, eos, special_tokens),
             weighting=weighting,
-            word_start=word_starts(tokenizer, self.vocabulary, words),
+            word_start=word_starts(tokenizer, model.get_output_embeddings().weight.shape[0], words),
             adaptive=adaptive,
-            label_smoothing=label_smoothing or 0.0,
+            label_smoothing=label_smoothing,
         )
         self.candidates = candidates
         if candidates is not None:
@@ -148,14 +141,7 @@ class BLEULoss:
 
     @bleu_weight.setter
     def bleu_weight(self, share: float) -> None:
-        if check_nonnegative("bleu_weight", share) > 1:
-            raise ValueError(f"bleu_weight is {share}; expected 0 (cross-entropy) to 1 (expected BLEU)")
-        self.criterion.blend = float(share)
-
-    def __repr__(self) -> str:
-        kind, criterion = "causal" if self.causal else "encoder-decoder", self.criterion
-        options = f"bleu_weight={self.bleu_weight}, weighting={criterion.weighting!r}, {criterion.extra_repr()}"
-        return f"BLEULoss({kind}, {options})"
+        self.criterion.blend = check_share("bleu_weight", share)
 
     def __call__(self, outputs: Any, labels: Tensor | None, num_items_in_batch: Tensor | int | None = None) -> Tensor:
         """The loss of a micro-batch with labels (B, T): its part of the step's loss.
@@ -165,8 +151,9 @@ class BLEULoss:
         """
         inputs = self.watch.take()
         rows = outputs["logits"] if isinstance(outputs, dict) else outputs.logits
+        if labels is None:
+            raise ValueError("labels is None; expected a batch with labels, -100 where nothing is learnt")
         self._check_shapes(rows, labels, inputs)
-        assert labels is not None
         labels = labels.to(rows.device)
         if self._first:
             self._first = False
@@ -192,6 +179,13 @@ class BLEULoss:
             found["length_ratio"] = expected / length
         return found
 
+    def report(self, *mistakes: str | None) -> None:
+        """Warn of each mistake, or raise the first one as a ``ValueError`` with ``check=True``."""
+        for message in filter(None, mistakes):
+            if self.check:
+                raise ValueError(message)
+            warnings.warn(message, stacklevel=3)
+
     def _candidate_risks(self, search: CandidateSearch, outputs: Any, labels: Tensor, inputs: ForwardInputs) -> Tensor:
         """1 - expected BLEU of the candidates of each sentence (B,), by two more passes of the model."""
         model, excluded = self.watch.model, self.criterion.excluded
@@ -213,11 +207,11 @@ class BLEULoss:
         return rows if inputs.projected else Projection(rows, *self.watch.projection(rows.dtype))
 
     def _parts(self, rows: Tensor, labels: Tensor, inputs: ForwardInputs, risks: Tensor | None) -> Tensor:
-        group = process_group()
-        self.criterion.pool = None if group is None else ProcessPool(group)
-        parts: Tensor = self.criterion(self._output(rows, inputs), labels, inputs.references, risks)
-        if parts.requires_grad:
-            self._measured = self.criterion.measured + (0 if self._measured is None else self._measured)
+        criterion, group = self.criterion, dist.group.WORLD if processes() > 1 else None
+        criterion.pool = None if group is None else ProcessPool(group)
+        parts = criterion(self._output(rows, inputs), labels, inputs.references, risks)
+        if parts.requires_grad and criterion.measured is not None:
+            self._measured = criterion.measured + (0 if self._measured is None else self._measured)
         return parts
 
     def _check_first_batch(self, rows: Tensor, labels: Tensor, inputs: ForwardInputs) -> None:
@@ -225,47 +219,42 @@ class BLEULoss:
         if not inputs.projected:
             weight, bias = self.watch.projection(rows.dtype)
             logits = torch.nn.functional.linear(logits, weight.detach(), bias)
-        target = predicted_labels(labels, self.causal)
-        trainer = checks.calling_trainer()
-        criterion, mixed = self.criterion, self.criterion.adaptive or self.bleu_weight < 1
-        if trainer is not None and self.label_smoothing is None:
-            criterion.label_smoothing = float(trainer.args.label_smoothing_factor)
-        found = [
+        target, criterion = predicted_labels(labels, self.causal), self.criterion
+        self.report(
             checks.ignored_labels(target),
             checks.padded_labels(target, self.pad_id, self.eos_id),
             checks.missing_ends(target, criterion.expectation.eos_id),
             checks.probabilities(logits),
             checks.wrong_shift(logits, some) if self.causal else None,
-            *([] if trainer is None else checks.trainer_settings(trainer, criterion.expectation.level, mixed)),
-        ]
-        for message in filter(None, found):
-            if self.check:
-                raise ValueError(message)
-            warnings.warn(message, stacklevel=3)
-        if trainer is not None:
-            from bleugrad.hf.callbacks import monitor_first
+            checks.nothing_to_smooth(criterion.label_smoothing, criterion.adaptive or self.bleu_weight < 1),
+        )
 
-            monitor_first(trainer, self)
-
-    def _scaled(self, parts: Tensor, labels: Tensor, num_items_in_batch: Tensor | int | None) -> Tensor:
+    def _scaled(self, parts: Tensor, labels: Tensor, number: Tensor | int | None) -> Tensor:
         """The parts of this micro-batch, divided by the step's count.
 
         The trainer counts either over all processes, and multiplies the loss by their number, or over this process
         alone. In both cases gradients are averaged over processes, so the divisor is the mean of the counts.
         """
         labelled, by_sentence = labels != IGNORED, self.criterion.weighting == "sentences"
+        corpus, sentences_counted = self.criterion.expectation.level == "corpus", isinstance(number, SentenceCount)
+        if sentences_counted and not by_sentence:
+            raise ValueError("the trainer is a SentenceMean, but weighting is 'tokens'; use weighting='sentences'")
         tokens = labelled.sum().to(parts.dtype)
         own = labelled.any(1).sum().to(parts.dtype) if by_sentence else tokens
-        counted = own if num_items_in_batch is None else _as_count(num_items_in_batch, parts)
+        counted = own if number is None else _as_count(number, parts)
         own, counted, tokens = mean_over_processes(torch.stack([own, counted, tokens]))
-        if by_sentence and num_items_in_batch is not None and not hasattr(num_items_in_batch, "counts_sentences"):
-            counted = own * _processes_counted(counted, tokens)
-        bleu, nll = parts / counted.clamp(min=1 / _world())
-        return torch.add(bleu * own if self.criterion.expectation.level == "corpus" else bleu, nll)
+        if number is not None and not sentences_counted and (by_sentence or (corpus and not self._accumulates)):
+            ratio = counted / tokens.clamp(min=1 / processes())  # 1, or the number of processes, or accumulated
+            self._accumulates = bool(tokens > 0) and min(abs(ratio - 1), abs(ratio - processes())) > 1e-6
+            if self._accumulates and by_sentence:
+                raise ValueError(NO_SENTENCES_COUNTED)
+            if self._accumulates:
+                self.report(ACCUMULATED_CORPUS)
+            counted = own * ratio.round() if by_sentence else counted
+        bleu, nll = parts / counted.clamp(min=1 / processes())
+        return torch.add(bleu * own if corpus else bleu, nll)
 
-    def _check_shapes(self, rows: Tensor, labels: Tensor | None, inputs: ForwardInputs) -> None:
-        if labels is None:
-            raise ValueError("labels is None; expected a batch with labels, -100 where nothing is learnt")
+    def _check_shapes(self, rows: Tensor, labels: Tensor, inputs: ForwardInputs) -> None:
         if rows.dim() != 3 or rows.shape[:2] != labels.shape:
             raise ValueError(
                 f"logits have shape {tuple(rows.shape)} and labels {tuple(labels.shape)}; expected a row of logits for "
@@ -275,30 +264,16 @@ class BLEULoss:
             raise ValueError(
                 "a row of the batch holds several sequences; expected no packing, and no padding-free batches"
             )
-        if self.check_decoder_inputs:
-            _check_decoder_inputs(inputs.decoder_inputs, labels)
-
-
-def _check_decoder_inputs(inputs: Tensor | None, labels: Tensor) -> None:
-    if inputs is None:
-        raise ValueError(NO_DECODER_INPUTS)
-    before = labels[:, :-1].to(inputs.device)
-    if inputs.shape != labels.shape or ((before != IGNORED) & (inputs[:, 1:] != before)).any():
-        raise ValueError(
-            "decoder_input_ids are not the labels shifted right by one position; use bleugrad.hf.BLEUCollator, or "
-            "check_decoder_inputs=False if they are changed on purpose"
-        )
-
-
-def _processes_counted(counted: Tensor, tokens: Tensor) -> Tensor:
-    """Number of processes whose labels the trainer has counted. Accumulated micro-batches are an error."""
-    ratio = counted / tokens.clamp(min=1 / _world())
-    if tokens > 0 and not ((ratio - 1).abs() < 1e-6 or (ratio - _world()).abs() < 1e-6):
-        raise ValueError(
-            "weighting is 'sentences', and the trainer accumulates gradients but counts labels; expected a trainer "
-            "class with bleugrad.hf.SentenceMean before it, or weighting='tokens'"
-        )
-    return ratio.round()
+        if not self.check_decoder_inputs:
+            return
+        if (fed := inputs.decoder_inputs) is None:
+            raise ValueError(NO_DECODER_INPUTS)
+        before = labels[:, :-1].to(fed.device)
+        if fed.shape != labels.shape or ((before != IGNORED) & (fed[:, 1:] != before)).any():
+            raise ValueError(
+                "decoder_input_ids are not the labels shifted right by one position; use bleugrad.hf.BLEUCollator, or "
+                "check_decoder_inputs=False if they are changed on purpose"
+            )
 
 
 def _as_count(number: Tensor | int, like: Tensor) -> Tensor:
@@ -309,8 +284,3 @@ def _as_count(number: Tensor | int, like: Tensor) -> Tensor:
             "device: start the script with torchrun"
         )
     return count.reshape(())
-
-
-def _world() -> int:
-    group = process_group()
-    return 1 if group is None else torch.distributed.get_world_size(group)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from bleugrad.arguments import check_choice
+from bleugrad.hf.counting import IGNORED
 from bleugrad.tokenizers import marks_word_ends, word_start_mask
 
 EOS_ROLES = ("length", "token", "exclude")
@@ -32,6 +33,11 @@ def excluded_ids(tokenizer: Any, eos: str, special_tokens: str | Iterable[int]) 
     if eos == "exclude" and tokenizer.eos_token_id is not None:
         chosen.add(tokenizer.eos_token_id)
     return torch.tensor(sorted(chosen), dtype=torch.long)
+
+
+def without(ids: Tensor, excluded: Tensor) -> Tensor:
+    """The ids with -100 in place of those that are excluded."""
+    return ids.masked_fill(torch.isin(ids, excluded.to(ids.device)), IGNORED)
 
 
 def word_starts(tokenizer: Any, vocabulary: int, words: bool | None) -> Tensor | None:

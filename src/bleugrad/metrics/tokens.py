@@ -19,7 +19,7 @@ class TokenBLEU(Metric):
 
     Args:
         max_order, weights, smoothing, word_start, ignore_index: as for :func:`bleugrad.bleu`.
-        eos_id: if given, tensors of ids are scored before the first EOS of each row.
+        eos_id: if given, hypotheses and references are cut before their first EOS.
 
     Example:
         >>> import torch
@@ -75,6 +75,10 @@ class TokenBLEU(Metric):
         return bleu_of_counts(self.score, self.matches, self.totals, *self.lengths)[0]
 
     def _before_eos(self, ids: Any) -> Any:
+        if isinstance(ids, list | tuple) and self.eos_id is not None:
+            if any(isinstance(one, list | tuple) for one in ids):
+                return [self._before_eos(one) for one in ids]
+            return ids[: ids.index(self.eos_id)] if self.eos_id in ids else ids
         if not isinstance(ids, Tensor):
             return ids
         return ids.masked_fill(~before_eos(ids, ids != self.ignore_index, self.eos_id), self.ignore_index)

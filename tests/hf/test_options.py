@@ -1,0 +1,200 @@
+"""The options of the public classes and functions have an effect."""
+
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("transformers")
+
+import bleugrad.hf
+from bleugrad.hf import BLEUCollator, BLEULoss, BLEUMetrics, BLEUReward, CandidateSearch, encode_completion
+from tests.hf.models import END, LINES, encode, features, make_model, make_tokenizer, with_own_labels
+from tests.metrics.options import check_options
+
+TRIED = {
+    "BLEUCollator",
+    "BLEUEvaluation",
+    "BLEULoss",
+    "BLEUMetrics",
+    "BLEUMonitor",
+    "BLEUReward",
+    "BLEUSchedule",
+    "CandidateSearch",
+    "encode_completion",
+}
+NOT_TRIED = {
+    "BLEUSFTTrainer": "its options are those of TRL; tests/hf/test_trl.py has those that it refuses",
+    "SentenceMean": "a mixin without options",
+    "bleu_reward": "an instance of BLEUReward",
+}
+
+
+def test_every_name_is_tried_or_has_a_reason():
+    assert set(bleugrad.hf.__all__) == TRIED | set(NOT_TRIED)
+
+
+def outcome(call):
+    """The result of a call, or the name of its error or warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        try:
+            return call()
+        except (ValueError, UserWarning) as error:
+            return type(error).__name__
+
+
+def observed_loss(rows=None, **options):
+    """Value and width of the rows of a batch, and what happens for wrong decoder inputs and padded labels."""
+    model, rows = make_model("T5"), rows or features(before=[END + 3])
+    batch = BLEUCollator(make_tokenizer(), model)(rows)
+    labels = batch.pop("labels")
+
+    def step(labels=labels, **changed):
+        loss = BLEULoss(model, make_tokenizer(), **options)
+        outputs = model(**batch | changed)
+        return outputs.logits.shape[-1], loss(outputs, labels).item()
+
+    wrong = {"decoder_input_ids": batch["decoder_input_ids"].flip(1)}
+    return step(), outcome(lambda: step(**wrong)), outcome(lambda: step(labels.clamp(min=0)))
+
+
+def test_the_loss():
+    changes = {
+        "level": "corpus",
+        "weighting": "sentences",
+        "words": False,
+        "eos": "token",
+        "end_positions": 3,
+        "sharpness": 1.0,
+        "special_tokens": "include",
+        "bleu_weight": 0.5,
+        "adaptive": False,
+        "label_smoothing": 0.1,
+        "candidates": CandidateSearch(2, generation={"max_new_tokens": 4}),
+        "fused": True,
+        "method": "bound",
+        "max_order": 2,
+        "weights": (0.7, 0.1, 0.1, 0.1),
+        "smoothing": 0.5,
+        "check_decoder_inputs": False,
+        "check": True,
+    }
+    changes = {name: ({}, value) for name, value in changes.items()}
+    check_options(BLEULoss, observed_loss, changes, required=("model", "tokenizer"))
+    with pytest.raises(ValueError, match="end_positions is 3 without eos_id"):
+        observed_loss(eos="token", end_positions=3)
+
+
+def test_candidates():
+    rows = with_own_labels(make_model("T5"), features()[:2])
+
+    def observe(**options):
+        return observed_loss(rows, candidates=CandidateSearch(**options), check_decoder_inputs=False)[0]
+
+    short = {"max_new_tokens": 4}
+    changes = {
+        "number": ({"generation": short}, 2),
+        "alpha": ({"generation": short}, 0.0),
+        "length_penalty": ({"generation": {"max_new_tokens": 9}}, 0.0),
+        "generation": ({}, short),
+    }
+    check_options(CandidateSearch, observe, changes)
+    for name in ("num_beams", "num_return_sequences"):
+        with pytest.raises(ValueError, match=f"generation is {{'{name}': 2}}; expected number="):
+            CandidateSearch(generation={name: 2})
+
+
+def test_the_collator():
+    def observe(**options):
+        batch = BLEUCollator(make_tokenizer(), make_model("T5"), **options)(features())
+        return {name: tuple(value.shape) for name, value in batch.items()}
+
+    changes = {"pad_to_multiple_of": ({}, 32), "references": ({}, True)}
+    check_options(BLEUCollator, observe, changes, required=("tokenizer", "model"))
+    assert set(observe(pad_to_multiple_of=32).values()) == {(8, 32)}
+
+
+def test_completions():
+    def observe(**options):
+        return encode_completion(make_tokenizer(), "the cat", " sat", **options)
+
+    required = ("tokenizer", "prompt", "completion")
+    check_options(encode_completion, observe, {"references": ({}, ["sat", "ran"])}, required=required)
+
+
+def test_metrics_of_generated_text():
+    lines = ["The cat sat on the mat, slow", "a dog ran in the park"]
+    tokenizer = SimpleNamespace(pad_token_id=0, batch_decode=lambda ids, **_: [lines[int(row[0])] for row in ids])
+
+    def observe(**options):
+        found = SimpleNamespace(predictions=np.array([[0], [1]]), label_ids=np.array([[1], [1]]))
+        return BLEUMetrics(tokenizer, **{"size": 2} | options)(found)
+
+    same = {"references": [["the cat sat on the mat , slow"], ["a dog ran in the park"]]}
+    changes = {
+        "references": ({}, same["references"]),
+        "tokenize": (same, "none"),
+        "lowercase": (same, True),
+    }
+    check_options(BLEUMetrics, observe, changes, required=("tokenizer", "size"))
+    assert observe(size=1) != observe()
+
+
+def test_rewards():
+    def observe(**options):
+        columns = {"reference": ["a cat, sat there"], "other": ["the cat sat"]}
+        return BLEUReward(**options)(["p"], ["the cat , sat on the mat"], **columns)
+
+    changes = {"column": "other", "tokenize": "none", "smooth_method": "none", "max_order": 2}
+    check_options(BLEUReward, observe, {name: ({}, value) for name, value in changes.items()})
+
+
+@pytest.mark.slow  # the trainer takes ten seconds to import
+def test_callbacks():
+    pytest.importorskip("accelerate")
+    from bleugrad.hf import BLEUMonitor, BLEUSchedule
+
+    loss, state = SimpleNamespace(measurements=lambda: {"length_ratio": 0.4}), SimpleNamespace(log_history=[{}])
+
+    def shares(**options):
+        schedule = BLEUSchedule(loss, **options)
+        return [schedule.at(step, step / 10) for step in range(40)]
+
+    changes = {
+        "after_steps": ({"after_steps": 1}, 2),
+        "after_epochs": ({"after_epochs": 1}, 2),
+        "over": ({"after_steps": 1}, 4),
+        "share": ({"share": lambda step, epoch: 0.1}, lambda step, epoch: 0.2),
+    }
+    check_options(BLEUSchedule, shares, changes, required=("loss",))
+    with pytest.raises(ValueError, match="over is 4, but share is given"):
+        shares(share=max, over=4)
+
+    def stops(**options):
+        control = SimpleNamespace(should_training_stop=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            BLEUMonitor(loss, **options).on_log(None, state, control, {"loss": 1.0})
+        return control.should_training_stop
+
+    check_options(BLEUMonitor, stops, {"stop_outside": ({}, (0.5, 2.0))}, required=("loss",))
+
+
+@pytest.mark.slow  # the trainer takes ten seconds to import
+def test_the_evaluation():
+    pytest.importorskip("accelerate")
+    pytest.importorskip("torchmetrics")
+    from bleugrad.hf import BLEUEvaluation
+
+    model = make_model("T5")
+    loader = SimpleNamespace(dataset=features(LINES[:2]), collate_fn=BLEUCollator(make_tokenizer(), model))
+    args = SimpleNamespace(device=torch.device("cpu"), eval_batch_size=2, generation_max_length=5)
+
+    def observe(**options):
+        return BLEUEvaluation(make_tokenizer(), **options).measure(model, loader, args)
+
+    check_options(BLEUEvaluation, observe, {"words": ({}, False), "generate": ({}, False)}, required=("tokenizer",))
+    assert len(encode(LINES[0])) > 5

@@ -1,0 +1,86 @@
+"""The options of the metrics have an effect."""
+
+import pytest
+import torch
+
+pytest.importorskip("torchmetrics")
+
+from bleugrad.metrics import ExpectedBLEU, TokenBLEU
+from tests.metrics.options import check_options
+from tests.metrics.test_metrics import EOS, case, guesses
+
+STARTS = torch.arange(12) % 2 == 0
+CHANGES = {
+    "max_order": ({}, 2),
+    "weights": ({}, (0.7, 0.1, 0.1, 0.1)),
+    "smoothing": ({}, 0.25),
+    "eos_id": ({}, EOS),
+    "word_start": ({}, STARTS),
+    "ignore_index": ({}, 7),
+}
+
+
+def inputs():
+    """Logits, labels and guesses without an id below 0, as an ``ignore_index`` of 7 needs it."""
+    logits, labels = case(sentences=4)
+    labels = labels[:-1].masked_fill(labels[:-1] == -100, EOS)
+    labels[0, 1] = 7
+    return logits[:-1], labels, guesses(logits[:-1], labels)
+
+
+def measured(**options):
+    logits, labels, _ = inputs()
+    metric = ExpectedBLEU(**options)
+    metric.update(logits, labels)
+    return {name: value.item() for name, value in metric.compute().items()}
+
+
+def test_expected_bleu():
+    check_options(ExpectedBLEU, measured, CHANGES)
+
+
+@pytest.mark.parametrize("lists", [False, True])
+def test_token_bleu(lists):
+    def scored(**options):
+        _, labels, made = inputs()
+        metric = TokenBLEU(**options)
+        metric.update(*((made.tolist(), labels.tolist()) if lists else (made, labels)))
+        return metric.compute().item()
+
+    check_options(TokenBLEU, scored, CHANGES)
+
+
+def test_lists_are_cut_before_their_first_end():
+    """As tensors are, one or several references per sentence."""
+    _, labels, made = inputs()
+    several = torch.stack([labels, made.roll(1, 1)], 1)
+    for references in (labels, several):
+        tensors, lists = TokenBLEU(eos_id=EOS, smoothing=1.0), TokenBLEU(eos_id=EOS, smoothing=1.0)
+        tensors.update(made, references)
+        lists.update(made.tolist(), references.tolist())
+        assert lists.compute() == tensors.compute()
+        assert torch.equal(lists.lengths, tensors.lengths)
+
+
+def test_the_callback():
+    pytest.importorskip("lightning")
+    from bleugrad.metrics import BLEUCallback
+
+    logits, labels, made = inputs()
+
+    def logged(**options):
+        callback = BLEUCallback(**options)
+        for outputs in ({"logits": logits, "labels": labels}, {"tokens": made, "labels": labels}):
+            callback.on_validation_batch_end(None, None, outputs, None, 0)
+        return callback.expected.compute()["expected_bleu"].item(), callback.tokens.compute().item()
+
+    check_options(BLEUCallback, logged, {name: CHANGES[name] for name in ("eos_id", "word_start")})
+    for name in ("eos_id", "word_start"):  # of both metrics
+        for plain, changed in zip(logged(), logged(**{name: CHANGES[name][1]}), strict=True):
+            assert plain != changed
+
+
+def test_every_name_is_tested():
+    import bleugrad.metrics
+
+    assert set(bleugrad.metrics.__all__) == {"BLEUCallback", "ExpectedBLEU", "TokenBLEU"}
