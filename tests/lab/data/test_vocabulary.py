@@ -143,7 +143,7 @@ def test_a_size_below_the_alphabet_is_refused():
 
 
 def test_without_the_library_the_extra_is_named(monkeypatch):
-    monkeypatch.setattr("bleugrad.extras.find_spec", lambda name: None)
+    monkeypatch.setattr("bleugrad.lab.extras.find_spec", lambda name: None)
     with pytest.raises(FailureError, match=r"a BPE vocabulary needs tokenizers.*bleugrad\[text\]"):
         subwords()
     assert sys.modules["bleugrad.lab.data.vocabulary"], "words need no library"
