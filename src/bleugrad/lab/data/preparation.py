@@ -43,15 +43,21 @@ def train_files(config: DataConfig) -> tuple[Path, Path] | None:
         return None
     if config.train_source and config.train_target:
         return Path(config.train_source), Path(config.train_target)
-    folder = Path(config.directory).expanduser() if config.corpus == "files" else _named_folder(config)
+    folder = _folder(config)
+    assert folder is not None, "the settings name the training text, or a folder"
     verify_sums(folder, ("train",))
     source, target = (_find(folder, "train", language) for language in (config.source_language, config.target_language))
     return source, target
 
 
-def _named_folder(config: DataConfig) -> Path:
+def _folder(config: DataConfig) -> Path | None:
+    """The folder of the corpus, which is downloaded if necessary; None if all files are given one by one."""
     folder = corpus_folder(config)
-    if folder is None:
+    if config.corpus == "files":
+        if folder is not None and not folder.is_dir():
+            found = f"directory is {config.directory!r}, which is not a folder"
+            raise UsageError(f"{found}; expected the folder of the splits")
+    elif folder is None:
         from bleugrad.lab.data.named.fetching import fetch
 
         folder = fetch(config)
@@ -59,31 +65,14 @@ def _named_folder(config: DataConfig) -> Path:
 
 
 def _unfiltered(config: DataConfig, only: Collection[str] | None) -> Corpus:
+    """The text of the settings. Files that are given one by one replace those of the folder."""
     if config.corpus == "builtin":
         splits = builtin_splits(config.builtin_train, config.builtin_valid, config.builtin_test)
         return Corpus("builtin", *splits, origin="part of the package")
-    if config.corpus == "files":
-        return _files(config, only)
-    folder = _named_folder(config)
-    verify_sums(folder, only)
-    languages = config.source_language, config.target_language
-    train, valid, test = (_wanted(folder, split, languages, only) for split in SPLITS)
-    return Corpus(config.corpus, train, valid, test, _others(folder, languages, only), origin=str(folder))
-
-
-def _wanted(folder: Path, split: str, languages: tuple[str, str], only: Collection[str] | None) -> Split:
-    return _read_split(folder, split, *languages) if only is None or split in only else NOTHING
-
-
-def _files(config: DataConfig, only: Collection[str] | None) -> Corpus:
-    """Files given one by one, or else files of the folder. The test set is optional."""
-    folder = Path(config.directory).expanduser() if config.directory else None
-    if folder is not None and not folder.is_dir():
-        raise UsageError(f"directory is {config.directory!r}, which is not a folder; expected the folder of the splits")
-    languages = config.source_language, config.target_language
+    folder, languages = _folder(config), (config.source_language, config.target_language)
     if folder is not None:
         verify_sums(folder, only)
-    splits = dict.fromkeys(SPLITS, NOTHING)
+    found = dict.fromkeys(SPLITS, NOTHING)
     for split in SPLITS:
         source, target = (getattr(config, f"{split}_{side}") for side in ("source", "target"))
         if bool(source) != bool(target):
@@ -91,12 +80,17 @@ def _files(config: DataConfig, only: Collection[str] | None) -> Corpus:
         if only is not None and split not in only:
             continue
         if source:
-            splits[split] = _checked(split, Path(source), Path(target))
-        elif folder is not None and (split != "test" or any(find_text(folder, f"test.{one}") for one in languages)):
-            splits[split] = _read_split(folder, split, *languages)
+            found[split] = _checked(split, Path(source), Path(target))
+        elif folder is not None and not (split == "test" and _has_no_test(config, folder)):
+            found[split] = _read_split(folder, split, *languages)
     others = _others(folder, languages, only) if folder is not None else {}
-    origin = "given files" if folder is None else str(folder)
-    return Corpus("files", splits["train"], splits["valid"], splits["test"], others, origin=origin)
+    return Corpus(config.corpus, **found, others=others, origin="given files" if folder is None else str(folder))
+
+
+def _has_no_test(config: DataConfig, folder: Path) -> bool:
+    """The test set is optional in a folder of the user's own text."""
+    languages = config.source_language, config.target_language
+    return config.corpus == "files" and not any(find_text(folder, f"test.{language}") for language in languages)
 
 
 def _read_split(folder: Path, split: str, source: str, target: str) -> Split:
@@ -126,7 +120,9 @@ def _others(folder: Path, languages: tuple[str, str], only: Collection[str] | No
     names = {path.name.removesuffix(".gz") for path in folder.iterdir() if path.is_file()}
     splits = {name.removesuffix(f".{source}") for name in names if name.endswith(f".{source}")} - {*SPLITS, "vocab"}
     both = sorted(split for split in splits if f"{split}.{target}" in names and not split.endswith(".refs"))
-    return {split: _wanted(folder, split, languages, only) for split in both}
+    return {
+        split: _read_split(folder, split, *languages) if only is None or split in only else NOTHING for split in both
+    }
 
 
 def _lowercase(corpus: Corpus) -> Corpus:
