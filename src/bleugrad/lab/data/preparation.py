@@ -84,7 +84,8 @@ def _unfiltered(config: DataConfig, only: Collection[str] | None) -> Corpus:
         elif folder is not None and not (split == "test" and _has_no_test(config, folder)):
             found[split] = _read_split(folder, split, *languages)
     others = _others(folder, languages, only) if folder is not None else {}
-    return Corpus(config.corpus, **found, others=others, origin="given files" if folder is None else str(folder))
+    origin = "given files" if folder is None else str(folder)
+    return Corpus(config.corpus, found["train"], found["valid"], found["test"], others, origin=origin)
 
 
 def _has_no_test(config: DataConfig, folder: Path) -> bool:
@@ -120,9 +121,8 @@ def _others(folder: Path, languages: tuple[str, str], only: Collection[str] | No
     names = {path.name.removesuffix(".gz") for path in folder.iterdir() if path.is_file()}
     splits = {name.removesuffix(f".{source}") for name in names if name.endswith(f".{source}")} - {*SPLITS, "vocab"}
     both = sorted(split for split in splits if f"{split}.{target}" in names and not split.endswith(".refs"))
-    return {
-        split: _read_split(folder, split, *languages) if only is None or split in only else NOTHING for split in both
-    }
+    wanted = both if only is None else only
+    return {split: _read_split(folder, split, *languages) if split in wanted else NOTHING for split in both}
 
 
 def _lowercase(corpus: Corpus) -> Corpus:
