@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -75,6 +76,19 @@ def test_a_worker_of_a_background_job_can_be_interrupted(tmp_path):
         assert started.reply() is None
     finally:
         started.close()
+
+
+def test_an_interrupt_before_the_workers_are_closed_does_not_wait_for_them():
+    script = f"""
+from {processes.__name__} import Worker
+worker = Worker(1)
+raise KeyboardInterrupt
+"""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, timeout=120, check=False
+    )
+    assert b"KeyboardInterrupt" in done.stderr
 
 
 def test_a_killed_worker_is_reported(tmp_path):

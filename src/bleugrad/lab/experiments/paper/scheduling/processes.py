@@ -45,7 +45,7 @@ class Worker:
         self.gpu = gpu
         context = get_context("spawn")
         self.connection, remote = context.Pipe()
-        self.process = context.Process(target=serve, args=(remote, environment))
+        self.process = context.Process(target=serve, args=(remote, environment), daemon=True)  # ends with this process
         self.process.start()
         remote.close()
 
