@@ -24,8 +24,8 @@ NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 def locked(directory: Path) -> Iterator[None]:
     """Hold the lock of a run directory. If another process holds it, raise and change nothing.
 
-    The directory is created if needed, and removed at the end if it is empty. Signals are interrupts meanwhile: see
-    :func:`interruptible`.
+    The directory is created if needed, and removed at the end if it is empty. While the lock is held,
+    signals raise ``KeyboardInterrupt``: see :func:`interruptible`.
     """
     if directory.exists() and not directory.is_dir():
         raise FailureError(f"{directory} is a file; expected a directory, or nothing, there")
@@ -54,7 +54,7 @@ def waiting_for(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _held(path: Path, seconds: float) -> Iterator[None]:
-    """Wait for a lock, at most so long (-1: no limit), and remove its file at the end."""
+    """Hold a lock, and remove its file at the end; raise ``TimeoutError`` after ``seconds`` (-1: no limit)."""
     require_extra("translation", "filelock", "writing a run")
     from filelock import FileLock
 
