@@ -53,9 +53,15 @@ def iterate_pairs(source: Path, target: Path) -> Iterator[tuple[str, tuple[str, 
     for one, other in zip_longest(iterate_lines(source), iterate_lines(target)):
         lines, others = lines + (one is not None), others + (other is not None)
         if one is not None and other is not None:
-            yield one, tuple(part for part in other.split("\t") if part.strip()) or ("",) if "\t" in other else (other,)
+            yield one, _translations(other)
     if lines != others:
         raise FailureError(f"{source} has {lines} lines and {target} has {others}; expected one pair per line")
+
+
+def _translations(line: str) -> tuple[str, ...]:
+    if "\t" not in line:
+        return (line,)
+    return tuple(part for part in line.split("\t") if part.strip()) or ("",)
 
 
 def read_split(source: Path, target: Path, references: Path | None = None) -> Split:

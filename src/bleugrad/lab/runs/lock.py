@@ -24,8 +24,8 @@ NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 def locked(directory: Path) -> Iterator[None]:
     """Hold the lock of a run directory. If another process holds it, raise and change nothing.
 
-    The directory is created if needed, and removed at the end if it is empty. While the lock is held,
-    signals raise ``KeyboardInterrupt``: see :func:`interruptible`.
+    The directory is created if needed, and removed at the end if it is empty. While the lock is held, signals
+    raise ``KeyboardInterrupt``: see :func:`interruptible`.
     """
     if directory.exists() and not directory.is_dir():
         raise FailureError(f"{directory} is a file; expected a directory, or nothing, there")
