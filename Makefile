@@ -66,7 +66,7 @@ package: $(STAMP)  ## build sdist and wheel into dist, and check them
 
 clean:  ## remove build products and caches
 	rm -rf build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
-	find src tests docs examples -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests docs examples corpora -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 distclean: clean  ## and .venv
 	rm -rf $(VENV)

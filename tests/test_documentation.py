@@ -233,5 +233,5 @@ def test_links_lead_to_files(page):
 @pytest.mark.parametrize("page", PAGES)
 def test_files_named_in_running_text_exist(page):
     for span in code_spans(page):
-        if re.fullmatch(r"(benchmarks|examples|tests|docs|src|results)/[\w./-]+", span):
+        if re.fullmatch(r"(benchmarks|corpora|examples|tests|docs|src|results)/[\w./-]+", span):
             assert (ROOT / span).exists(), span

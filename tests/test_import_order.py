@@ -33,7 +33,7 @@ LAB = {
     "errors": set(),
     "extras": {"errors"},
     "settings": {"errors", "extras"},
-    "runs": {"errors", "settings"},
+    "runs": {"errors", "extras", "settings"},
     "data": AROUND | {"special_ids"},
     "models": {"errors", "settings", "special_ids"},
     "training": AROUND | {"special_ids", "data", "models"},

@@ -22,5 +22,5 @@ def require_extra(extra: str, module: str, purpose: str) -> None:
 
 def require_translation(purpose: str) -> None:
     """Raise unless the packages of the extra ``bleugrad[translation]`` are installed."""
-    for module in ("sacrebleu", "safetensors", "tqdm"):
+    for module in ("filelock", "sacrebleu", "safetensors", "tqdm"):
         require_extra("translation", module, purpose)

@@ -227,7 +227,8 @@ def wait_for(condition, what):
 
 
 def workers_of(process):
-    return [int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
+    children = map(int, Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split())
+    return [pid for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
 def abouts(path):

@@ -11,16 +11,12 @@ class Site:
     """Files by path, how they are served, and the requests that came."""
 
     files: dict[str, bytes] = field(default_factory=dict)
-    ranges: bool = True
-    tags: dict[str, str] = field(default_factory=dict)
-    heeds_if_range: bool = True
     lengths: bool = True
     cut_after: int | None = None
     stall_after: int | None = None
     cuts_left: int = 10**9
     fail_with: list[int] = field(default_factory=list)
-    requests: list[tuple[str, str | None]] = field(default_factory=list)
-    stalled: threading.Event = field(default_factory=threading.Event)
+    requests: list[str] = field(default_factory=list)
     released: threading.Event = field(default_factory=threading.Event)
     address: str = ""
 
@@ -46,39 +42,22 @@ def _handler(site):
             pass
 
         def do_GET(self):
-            asked = self.headers.get("Range")
-            site.requests.append((self.path, asked))
+            site.requests.append(self.path)
             if site.fail_with:
                 return self.send_error(site.fail_with.pop(0))
             if self.path not in site.files:
                 return self.send_error(404)
-            content, tag = site.files[self.path], site.tags.get(self.path)
-            start = 0
-            fits = self.headers.get("If-Range", tag) == tag or not site.heeds_if_range
-            if asked and site.ranges and fits:
-                start = int(asked.removeprefix("bytes=").removesuffix("-"))
-            if start and start >= len(content):
-                self.send_response(416)
-                self.send_header("Content-Range", f"bytes */{len(content)}")
-                if tag:
-                    self.send_header("ETag", tag)
-                self.send_header("Content-Length", "0")
-                return self.end_headers()
-            self.send_response(206 if start else 200)
-            if start:
-                self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
-            if tag:
-                self.send_header("ETag", tag)
+            content = site.files[self.path]
+            self.send_response(200)
             if site.lengths:
-                self.send_header("Content-Length", str(len(content) - start))
+                self.send_header("Content-Length", str(len(content)))
             self.end_headers()
-            self._send(content[start:])
+            self._send(content)
 
         def _send(self, body):
             if site.stall_after is not None:
                 self.wfile.write(body[: site.stall_after])
                 self.wfile.flush()
-                site.stalled.set()
                 site.released.wait(30)
             elif site.cut_after is not None and site.cuts_left > 0:
                 site.cuts_left -= 1

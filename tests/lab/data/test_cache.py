@@ -125,7 +125,7 @@ def test_a_build_that_fails_leaves_nothing(values, tmp_path, monkeypatch):
     def fail(*given):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cache, "_checksum", fail)
+    monkeypatch.setattr(cache, "write_json", fail)
     with pytest.raises(KeyboardInterrupt):
         cached_train(config)
     assert list((tmp_path / "cache").iterdir()) == []

@@ -169,7 +169,8 @@ def test_the_built_in_corpus_needs_no_files():
     corpus = prepare(config)
     assert (len(corpus.train) + sum(corpus.dropped.values()), len(corpus.valid), len(corpus.test)) == (300, 20, 30)
     assert prepare(config) == corpus
-    assert prepare(DataConfig(builtin_train=300, builtin_seed=1)).train != corpus.train
+    with pytest.raises(UsageError, match="builtin_train is 20001; expected at most 20000"):
+        DataConfig(builtin_train=20001)
     assert corpus.test.most_references > 1
 
 

@@ -1,5 +1,6 @@
 """One process at a time writes to a run directory, and a signal that ends it leaves a correct status."""
 
+import errno
 import json
 import os
 import platform
@@ -90,6 +91,30 @@ def test_a_lock_file_that_its_holder_removes_is_not_the_lock(tmp_path, monkeypat
         assert len(calls) == 2
         with pytest.raises(FailureError, match=f"is in use by process {os.getpid()}"), locked(tmp_path):
             pytest.fail("both hold the lock")
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_has_none(tmp_path, monkeypatch, number):
+    def flock(handle, how):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with locked(tmp_path / "run"), start(tmp_path / "run"):
+        pass
+    assert status(tmp_path / "run") == "finished"
+    assert not (tmp_path / "run" / LOCK).exists()
+
+
+def test_a_lock_that_cannot_be_written_is_reported(tmp_path, monkeypatch):
+    def flock(handle, how):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with (
+        pytest.raises(FailureError, match=r"cannot write the run to .*run: Input/output error"),
+        locked(tmp_path / "run"),
+    ):
+        pytest.fail("there is no lock")
 
 
 def test_folders_that_stay_empty_are_removed(tmp_path):

@@ -12,8 +12,21 @@ from bleugrad.lab.special_ids import SPECIAL, UNK
 SPACE_MARK = "▁"
 
 
-class BPEVocabulary(Vocabulary):
-    """Subwords; the first piece of a word starts with ``▁``.
+class SubwordVocabulary(Vocabulary):
+    """Subwords; the first piece of a word starts with ``▁``."""
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of the pieces."""
+        pieces = [SPACE_MARK + piece if piece == SPECIAL[UNK] else piece for piece in self.decoded_tokens(ids)]
+        return " ".join("".join(pieces).replace(SPACE_MARK, " ").split())
+
+    def word_start(self) -> list[bool]:
+        """True for pieces with ``▁`` and for special tokens."""
+        return [index < len(SPECIAL) or token.startswith(SPACE_MARK) for index, token in enumerate(self.tokens)]
+
+
+class BPEVocabulary(SubwordVocabulary):
+    """Subwords by byte-pair encoding.
 
     Only tokens and merges are saved. ``</s>`` in a sentence is encoded as plain characters, never as a special token.
     """
@@ -53,16 +66,6 @@ class BPEVocabulary(Vocabulary):
         """The ids of each line, a batch at a time."""
         encodings = self._tokenizer.encode_batch_fast([spaced(line) for line in lines], add_special_tokens=False)
         return [_without_special(encoding.ids) for encoding in encodings]
-
-    def decode(self, ids: Iterable[int]) -> str:
-        """The text of the pieces."""
-        unknown = SPECIAL[UNK]
-        pieces = [SPACE_MARK + piece if piece == unknown else piece for piece in self.decoded_tokens(ids)]
-        return " ".join("".join(pieces).replace(SPACE_MARK, " ").split())
-
-    def word_start(self) -> list[bool]:
-        """True for pieces with ``▁`` and for special tokens."""
-        return [index < len(SPECIAL) or token.startswith(SPACE_MARK) for index, token in enumerate(self.tokens)]
 
     def to_json(self) -> dict[str, Any]:
         """Tokens and merges."""

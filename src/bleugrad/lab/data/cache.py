@@ -32,7 +32,7 @@ from bleugrad.lab.errors import FailureError
 from bleugrad.lab.runs.files import sync_directory, write_json
 from bleugrad.lab.runs.lock import waiting_for
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST = "manifest.json"
 AUTO, FOLDER = "auto", "encoded"
 BATCH = 10000
@@ -137,7 +137,7 @@ def _build(root: Path, key: str, config: DataConfig, given: Sides | None) -> Non
         for name, one in zip(("source", "target"), vocabularies, strict=True):
             write_json(folder / f"vocabulary.{name}.json", one.to_json())
         names = sorted(path.name for path in folder.iterdir())
-        sums = {name: _checksum(folder / name) for name in names}
+        sums = {name: sha256(folder / name) for name in names}
         write_json(folder / MANIFEST, {"format": FORMAT, "key": key, "dropped": dropped, "files": sums})
         if (root / key).exists():  # damaged
             shutil.rmtree(root / key)
@@ -176,7 +176,7 @@ def _open(folder: Path, key: str, text: str) -> CachedText | None:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         if (manifest["format"], manifest["key"]) != (FORMAT, key):
             return None
-        if any(_checksum(folder / name) != expected for name, expected in manifest["files"].items()):
+        if any(sha256(folder / name) != expected for name, expected in manifest["files"].items()):
             return None
         return _read(folder, key, text, manifest)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -198,11 +198,3 @@ def _read(folder: Path, key: str, text: str, manifest: Mapping[str, Any]) -> Cac
     references = MappedReferences(targets, MappedSentences(folder, "others", kinds[1]), folder / "others.counts")
     encoded = EncodedSplit(MappedSentences(folder, "source", kinds[0]), targets, references)
     return CachedText(encoded, (source, target), dict(manifest["dropped"]), key, text)
-
-
-def _checksum(path: Path) -> str:
-    digest = hashlib.blake2b(digest_size=32)
-    with path.open("rb") as file:
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()

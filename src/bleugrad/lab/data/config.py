@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from bleugrad.lab.data.builtin import LARGEST
 from bleugrad.lab.data.limits import MOST_WORDS
 from bleugrad.lab.errors import UsageError
 from bleugrad.lab.settings.stage import Stage, option
@@ -20,7 +21,7 @@ SUBWORDS = 8000
 class DataConfig(Stage):
     """A corpus and its preparation; the defaults need no files."""
 
-    corpus: CorpusName = option("builtin", "named corpus, built-in grammar, or your own files")
+    corpus: CorpusName = option("builtin", "named corpus, built-in corpus, or your own files")
     directory: str = option(
         "", "folder of the corpora; empty: $BLEUGRAD_DATA, then the cache; for files: the folder of the splits"
     )
@@ -57,10 +58,11 @@ class DataConfig(Stage):
     )
     batch_by: Literal["sentences", "tokens"] = option("sentences", "unit of batch_size; tokens include padding")
     batch_size: int = option(64, "batch size per process, in sentences or tokens", minimum=1)
-    builtin_train: int = option(20000, "training pairs of the built-in corpus", minimum=1)
-    builtin_valid: int = option(500, "validation pairs of the built-in corpus", minimum=1)
-    builtin_test: int = option(500, "test pairs of the built-in corpus", minimum=1)
-    builtin_seed: int = option(0, "random seed of the built-in corpus", minimum=0)
+    builtin_train: int = option(
+        LARGEST["train"], "training pairs of the built-in corpus", minimum=1, maximum=LARGEST["train"]
+    )
+    builtin_valid: int = option(500, "validation pairs of the built-in corpus", minimum=1, maximum=LARGEST["valid"])
+    builtin_test: int = option(500, "test pairs of the built-in corpus", minimum=1, maximum=LARGEST["test"])
 
     def __post_init__(self) -> None:
         super().__post_init__()

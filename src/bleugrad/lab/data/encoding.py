@@ -72,7 +72,7 @@ def build_vocabularies(corpus: Corpus, config: DataConfig) -> tuple[Vocabulary, 
 def vocabularies_of(
     sources: Callable[[], Iterable[str]], targets: Callable[[], Iterable[str]], config: DataConfig
 ) -> tuple[Vocabulary, Vocabulary]:
-    """The vocabularies of texts, each of which is read anew at every call.
+    """The vocabularies of two texts; each call of ``sources`` or ``targets`` reads its text again.
 
     A SentencePiece model reads and writes ordinary text itself.
     """

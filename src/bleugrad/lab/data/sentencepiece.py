@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bleugrad.lab.data.bpe import SPACE_MARK, spaced
-from bleugrad.lab.data.vocabulary import Vocabulary
+from bleugrad.lab.data.bpe import SubwordVocabulary, spaced
 from bleugrad.lab.errors import FailureError
 from bleugrad.lab.extras import require_extra
 from bleugrad.lab.special_ids import SPECIAL, UNK
@@ -16,7 +15,7 @@ LONGEST_LINE = 1 << 20
 """Bytes of a training line that SentencePiece reads."""
 
 
-class SentencePieceVocabulary(Vocabulary):
+class SentencePieceVocabulary(SubwordVocabulary):
     """The pieces of a model, after the special tokens of bleugrad; its own special tokens have no id here."""
 
     def __init__(self, model: bytes) -> None:
@@ -77,15 +76,6 @@ class SentencePieceVocabulary(Vocabulary):
 
     def _own(self, ids: list[int]) -> list[int]:
         return [self._ours.get(index, UNK) for index in ids]
-
-    def decode(self, ids: Iterable[int]) -> str:
-        """The text of the pieces."""
-        pieces = [SPACE_MARK + piece if piece == SPECIAL[UNK] else piece for piece in self.decoded_tokens(ids)]
-        return " ".join("".join(pieces).replace(SPACE_MARK, " ").split())
-
-    def word_start(self) -> list[bool]:
-        """True for pieces with ``▁`` and for special tokens."""
-        return [index < len(SPECIAL) or token.startswith(SPACE_MARK) for index, token in enumerate(self.tokens)]
 
     def to_json(self) -> dict[str, Any]:
         """The model file, and the tokens for a reader."""

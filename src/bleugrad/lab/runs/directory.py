@@ -47,7 +47,7 @@ FORM: dict[str, Form] = {
     "resumed": [TEXT],
     "reason": TEXT,
 }
-"""Of run.json; study and status are never missing."""
+"""Schema of run.json; ``study`` and ``status`` are required."""
 
 
 @dataclass

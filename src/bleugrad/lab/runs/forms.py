@@ -8,7 +8,7 @@ from typing import Any, get_type_hints
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """What a single value must be, as text and as a test."""
+    """A condition on a single value: its description and its test."""
 
     words: str
     allows: Callable[[Any], bool]

@@ -1,96 +1,84 @@
-"""The lock of a run directory: one process at a time writes to it."""
+"""Locks of folders, by the library ``filelock``: one process at a time writes to a run, and one fills a cache.
 
-import contextlib
+A lock ends with its process. File systems without file locks have none.
+"""
+
+import errno
 import os
 import platform
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from bleugrad.lab.errors import FailureError
+from bleugrad.lab.extras import require_extra
 from bleugrad.lab.runs.interruption import interruptible
 
 LOCK = ".lock"
+SECONDS_TO_WAIT = 0.2
+"""Time for a holder that is about to end: it removes the lock file."""
+NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 
 
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
     """Hold the lock of a run directory. If another process holds it, raise and change nothing.
 
-    The directory is created if needed, and removed at the end if it is empty. The lock ends with the process. Systems
-    and file systems without file locks have none. Signals are interrupts meanwhile: see :func:`interruptible`.
+    The directory is created if needed, and removed at the end if it is empty. While the lock is held, signals
+    raise ``KeyboardInterrupt``: see :func:`interruptible`.
     """
     if directory.exists() and not directory.is_dir():
         raise FailureError(f"{directory} is a file; expected a directory, or nothing, there")
-    made = [folder for folder in (directory, *directory.parents) if not folder.exists()]
     path = directory / LOCK
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        handle = _take(path)
-    except OSError as error:
-        raise FailureError(f"cannot write the run to {directory}: {error.strerror}") from None
-    with interruptible():
+    with interruptible(), ExitStack() as stack:
+        stack.callback(_remove_empty, [folder for folder in (directory, *directory.parents) if not folder.exists()])
         try:
-            os.ftruncate(handle, 0)
-            os.write(handle, f"{os.getpid()} {platform.node()}".encode())
-            yield
-        finally:
-            with contextlib.suppress(OSError):
-                path.unlink()
-            os.close(handle)
-            with contextlib.suppress(OSError):
-                for folder in made:
-                    folder.rmdir()
+            directory.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(_held(path, SECONDS_TO_WAIT))
+            path.write_text(f"process {os.getpid()} on {platform.node()}", encoding="utf-8")
+        except TimeoutError:
+            raise FailureError(
+                f"{directory} is in use by {_holder(path)}; wait for its end, or choose another directory with --output"
+            ) from None
+        except OSError as error:
+            raise FailureError(f"cannot write the run to {directory}: {error.strerror}") from None
+        yield
 
 
 @contextmanager
 def waiting_for(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder that several processes fill; the others wait. No file is left behind.
-
-    Systems and file systems without file locks have none.
-    """
-    try:
-        import fcntl
-    except ImportError:
+    """Hold the lock of a folder that several processes fill; the others wait. No file is left behind."""
+    with _held(folder / LOCK, -1):
         yield
-        return
-    handle = os.open(folder, os.O_RDONLY)
+
+
+@contextmanager
+def _held(path: Path, seconds: float) -> Iterator[None]:
+    """Hold a lock, and remove its file at the end; raise ``TimeoutError`` after ``seconds`` (-1: no limit)."""
+    require_extra("translation", "filelock", "writing a run")
+    from filelock import FileLock
+
+    lock = FileLock(path, timeout=seconds, fallback_to_soft=False)
     try:
-        with contextlib.suppress(OSError):  # some network file systems have no locks
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        lock.acquire()
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+    try:
         yield
     finally:
-        os.close(handle)
+        with suppress(OSError):
+            path.unlink()
+        lock.release()
 
 
-def _take(path: Path) -> int:
-    """A locked handle of the lock file; retry if the last holder removed the file meanwhile."""
-    while True:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            _lock(handle, path)
-            if os.path.samestat(os.fstat(handle), os.stat(path)):
-                return handle
-        except FileNotFoundError:
-            pass
-        except BaseException:
-            os.close(handle)
-            raise
-        os.close(handle)
+def _holder(path: Path) -> str:
+    with suppress(OSError):
+        return path.read_text(encoding="utf-8", errors="replace") or "another process"
+    return "another process"
 
 
-def _lock(handle: int, path: Path) -> None:
-    try:
-        import fcntl
-    except ImportError:
-        return
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        pid, _, host = os.read(handle, 1000).decode(errors="replace").partition(" ")
-        holder = f"process {pid} on {host}" if host else "another process"
-        raise FailureError(
-            f"{path.parent} is in use by {holder}; wait for its end, or choose another directory with --output"
-        ) from None
-    except OSError:  # this file system has no locks
-        return
+def _remove_empty(folders: list[Path]) -> None:
+    with suppress(OSError):
+        for folder in folders:
+            folder.rmdir()

@@ -42,7 +42,7 @@ def fetch(config: DataConfig) -> Path:
     folder = root / name
     made_from = _made_from(corpus, config)
     with _locked(root, name):
-        if is_prepared(folder, *LANGUAGES):  # another process prepared it meanwhile
+        if is_prepared(folder, *LANGUAGES):  # another process has prepared it
             return folder
         _check_free(folder)
         _prepare(corpus, made_from or _downloads(corpus, root), folder)

@@ -9,13 +9,12 @@ times in the training text.
 import re
 import tarfile
 from pathlib import Path
-from typing import BinaryIO, cast
 
 from bleugrad.lab.data.filters import keep
 from bleugrad.lab.data.limits import MOST_BYTES
 from bleugrad.lab.data.named.files import write_lines
 from bleugrad.lab.data.named.moses import tokenise
-from bleugrad.lab.data.text import read_at_most
+from bleugrad.lab.data.text import too_large
 from bleugrad.lab.data.vocabulary import WordVocabulary
 from bleugrad.lab.errors import FailureError
 
@@ -62,7 +61,10 @@ def _member(archive: Path, name: str) -> str:
             file = tar.extractfile(f"de-en/{name}")
             if file is None:
                 raise KeyError(name)
-            return read_at_most(cast(BinaryIO, file), MOST_BYTES, f"{archive}, {name}").decode("utf-8")
+            content = file.read(MOST_BYTES + 1)
+            if len(content) > MOST_BYTES:
+                raise too_large(f"{archive}, {name}", MOST_BYTES)
+            return content.decode("utf-8")
     except KeyError:
         raise FailureError(f"{archive} holds no de-en/{name}; expected the archive of IWSLT'14") from None
     except (tarfile.TarError, EOFError, OSError, UnicodeDecodeError) as error:

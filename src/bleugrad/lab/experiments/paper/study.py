@@ -12,7 +12,6 @@ from bleugrad.lab.experiments.paper.config import ReproduceConfig
 from bleugrad.lab.experiments.paper.plan import LOGS, PlannedStage, Protocol
 from bleugrad.lab.experiments.paper.results import summarise
 from bleugrad.lab.experiments.paper.scheduling.scheduler import Scheduler, find_done
-from bleugrad.lab.experiments.paper.scheduling.screen import Screen
 from bleugrad.lab.runs.directory import Run, continue_run, read_about, start_run
 from bleugrad.lab.runs.lock import locked
 from bleugrad.lab.settings.writing import to_toml
@@ -65,9 +64,8 @@ def _run_stages(
                 show(run)
 
     summarise_complete(done)
-    with Screen() as screen:
-        scheduler = Scheduler(protocol, done, jobs, run, screen, after)
-        scheduler.execute()
+    scheduler = Scheduler(protocol, done, jobs, run, after)
+    scheduler.execute()
     show(run)
 
 

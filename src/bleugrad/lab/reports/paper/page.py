@@ -7,8 +7,8 @@ from typing import Any
 from bleugrad.lab.reports import page
 from bleugrad.lab.reports.paper import publication, tables
 from bleugrad.lab.reports.paper.figures import draw_training
-from bleugrad.lab.reports.paper.texts import latex_text, markdown_text
-from bleugrad.lab.reports.settings import command_part, settings_tables
+from bleugrad.lab.reports.paper.formats import latex_text, markdown_text
+from bleugrad.lab.reports.provenance import command_part, settings_tables
 from bleugrad.lab.reports.style import save_figure
 from bleugrad.lab.runs.directory import FIGURES, REPORT, SavedRun, read_run
 from bleugrad.lab.runs.files import write_text

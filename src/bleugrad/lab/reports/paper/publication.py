@@ -77,7 +77,7 @@ def settings_table(summary: Summary, config: Config) -> Table:
 
 
 def differences(summary: Summary, config: Config) -> list[str]:
-    """What differs from the paper, as texts."""
+    """The settings that differ from the paper, as text."""
     found = stated_settings(summary, config)
     return [f"{name}: {here} (paper: {stated})" for name, stated, here in found if stated != here]
 

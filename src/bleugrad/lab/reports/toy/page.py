@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from bleugrad.lab.reports import page
-from bleugrad.lab.reports.settings import command_part, settings_tables
+from bleugrad.lab.reports.provenance import command_part, settings_tables
 from bleugrad.lab.reports.style import save_figure
 from bleugrad.lab.reports.toy import figures
 from bleugrad.lab.reports.toy.tables import correlation_range, curve_table, orders, repeat_table

@@ -1,16 +1,14 @@
 """The workers as the scheduler sees them: started on demand, and ended with this process."""
 
-import contextlib
-import json
 import os
-import queue
 import signal
-import subprocess
-import sys
-import threading
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from multiprocessing import get_context
 from typing import Any
+
+from bleugrad.lab.experiments.paper.scheduling.worker import serve
 
 SHUTDOWN_SECONDS = 20.0
 """Time for a worker to end before it is killed."""
@@ -38,64 +36,45 @@ def least_used(gpus: Sequence[str], workers: "Iterable[Worker]") -> str | None:
 class Worker:
     """A process that runs one stage at a time, with ``threads`` threads of torch (0: torch's default).
 
-    ``replies`` gets this worker with each answer, and with None when the process has ended. ``gpu`` is the only GPU
-    that it sees; None if all or none.
+    ``gpu`` is the only GPU that it sees; None if all or none. ``connection`` is ready when the stage has ended.
     """
 
-    def __init__(
-        self, threads: int, replies: "queue.Queue[tuple[Worker, dict[str, Any] | None]]", gpu: str | None = None
-    ) -> None:
-        environment = os.environ | ({"OMP_NUM_THREADS": str(threads)} if threads else {})
+    def __init__(self, threads: int, gpu: str | None = None) -> None:
+        environment = {"OMP_NUM_THREADS": str(threads)} if threads else {}
         environment |= {} if gpu is None else {VISIBLE: gpu}
         self.gpu = gpu
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "bleugrad.lab.experiments.paper.scheduling.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-            env=environment,
-            start_new_session=True,  # Ctrl-C reaches the scheduler only, which passes it on
-        )
-        self._replies = replies
-        threading.Thread(target=self._listen, daemon=True).start()
-
-    @property
-    def pid(self) -> int:
-        """Of the process."""
-        return self._process.pid
+        context = get_context("spawn")
+        self.connection, remote = context.Pipe()
+        self.process = context.Process(target=serve, args=(remote, environment), daemon=True)  # ends with this process
+        self.process.start()
+        remote.close()
 
     def send(self, request: dict[str, Any]) -> None:
-        """Send a stage. If the process has ended, ``replies`` says so."""
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(json.dumps(request) + "\n")
-            self._process.stdin.flush()
+        """Send a stage. If the process has ended, the next reply says so."""
+        with suppress(ConnectionError):
+            self.connection.send(request)
+
+    def reply(self) -> dict[str, Any] | None:
+        """The answer; None if the process has ended."""
+        with suppress(EOFError, ConnectionError):
+            reply: dict[str, Any] = self.connection.recv()
+            return reply
+        self.process.join()
+        return None
 
     def end_in_words(self) -> str:
         """How the process ended, as text."""
-        code = self._process.wait()
+        code = self.process.exitcode or 0
         return f"its process was killed by signal {-code}" if code < 0 else f"its process ended with code {code}"
 
     def interrupt(self) -> None:
         """Interrupt the stage."""
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGINT)
+        if self.process.is_alive() and self.process.pid is not None:
+            os.kill(self.process.pid, signal.SIGINT)
 
     def close(self) -> None:
-        """End the process."""
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.close()
-        try:
-            self._process.wait(SHUTDOWN_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-
-    def _listen(self) -> None:
-        assert self._process.stdout is not None
-        with self._process.stdout as lines:
-            for line in lines:
-                self._replies.put((self, json.loads(line)))
-        self._replies.put((self, None))
+        """End the process when its stage has ended, or else kill it."""
+        self.connection.close()
+        self.process.join(SHUTDOWN_SECONDS)
+        self.process.kill()
+        self.process.join()

@@ -1,4 +1,4 @@
-"""The remaining time, estimated from the durations of earlier stages of each kind."""
+"""The status of the scheduler as text, with the remaining time, estimated from the durations of earlier stages."""
 
 from collections.abc import Mapping, Sequence
 from statistics import mean
@@ -75,6 +75,18 @@ def in_words(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def status_line(done: int, total: int, running: Mapping[str, float], left: float | None) -> str:
+    """The progress as text.
+
+    Example:
+        >>> status_line(3, 20, {"seed-1/exact-lr1e-4": 65.0}, 600.0)
+        '3/20 stages done, about 10 min left; running: seed-1/exact-lr1e-4 (65 s)'
+    """
+    names = ", ".join(f"{name} ({in_words(seconds)})" for name, seconds in running.items())
+    time_left = "" if left is None else f", about {in_words(left)} left"
+    return f"{done}/{total} stages done{time_left}; running: {names}"
 
 
 def _kind(stage: PlannedStage) -> tuple[str, str]:

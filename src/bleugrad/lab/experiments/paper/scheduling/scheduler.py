@@ -1,16 +1,16 @@
 """The scheduler: skips finished stages, gives ready ones to free workers, and starts none after a failure."""
 
-import queue
+import shutil
 import time
 from collections.abc import Callable, Set
-from contextlib import suppress
-from typing import Any
+from multiprocessing.connection import wait
+
+from tqdm import tqdm
 
 from bleugrad.lab.errors import FailureError
 from bleugrad.lab.experiments.paper.plan import LOGS, PlannedStage, Protocol, count_kinds, read_scores, read_summary
-from bleugrad.lab.experiments.paper.scheduling.processes import SHUTDOWN_SECONDS, Worker, least_used, visible_gpus
-from bleugrad.lab.experiments.paper.scheduling.remaining import Durations, in_words, seconds_left
-from bleugrad.lab.experiments.paper.scheduling.screen import Screen
+from bleugrad.lab.experiments.paper.scheduling.processes import Worker, least_used, visible_gpus
+from bleugrad.lab.experiments.paper.scheduling.remaining import Durations, in_words, seconds_left, status_line
 from bleugrad.lab.runs.directory import METRICS, Run
 from bleugrad.lab.runs.records import read_records
 
@@ -20,19 +20,14 @@ POLL_SECONDS = 1.0
 class Scheduler:
     """Runs the stages of a protocol that are not ``done``, ``jobs`` of them in parallel.
 
-    ``run`` gets a line and a record per stage, ``screen`` shows the progress, ``after`` is called when a stage is done.
+    ``run`` gets a line and a record per stage, and ``after`` is called when a stage is done. The last line of a
+    terminal shows the progress.
     """
 
     def __init__(
-        self,
-        protocol: Protocol,
-        done: Set[PlannedStage],
-        jobs: int,
-        run: Run,
-        screen: Screen,
-        after: Callable[[PlannedStage], None],
+        self, protocol: Protocol, done: Set[PlannedStage], jobs: int, run: Run, after: Callable[[PlannedStage], None]
     ) -> None:
-        self.protocol, self.jobs, self.run, self.screen, self.after = protocol, jobs, run, screen, after
+        self.protocol, self.jobs, self.run, self.after = protocol, jobs, run, after
         self.done = set(done)
         self.waiting = [stage for stage in protocol.stages if stage not in done]
         self.running: dict[Worker, tuple[PlannedStage, float, bool]] = {}
@@ -40,7 +35,7 @@ class Scheduler:
         self.failures: list[str] = []
         self.durations = Durations()
         self.gpus = visible_gpus(protocol.config.device)
-        self.replies: queue.Queue[tuple[Worker, dict[str, Any] | None]] = queue.Queue()
+        self.bar = tqdm(bar_format="{desc}", dynamic_ncols=True, leave=False, disable=None)  # None: if no terminal
 
     def execute(self) -> None:
         """Run all stages that are left."""
@@ -56,12 +51,12 @@ class Scheduler:
             while self.running:
                 self._wait()
                 self._start_ready()
-        except KeyboardInterrupt:
-            self._interrupt()
-            raise
         finally:
+            for worker in self.running:
+                worker.interrupt()
             for worker in [*self.running, *self.idle]:
                 worker.close()
+            self.bar.close()
         if self.failures:
             raise FailureError("; ".join(self.failures) + "; fix the cause and rerun the command to resume")
 
@@ -87,32 +82,27 @@ class Scheduler:
                 self.done.add(stage)
                 self.after(stage)
                 continue
-            worker = self.idle.pop() if self.idle else self._new_worker()
+            worker = self._free_worker()
             self.running[worker] = stage, time.monotonic(), self.protocol.directory(stage).exists()
             worker.send(self.protocol.request(stage))
         self._show()
 
-    def _new_worker(self) -> Worker:
-        gpu = least_used(self.gpus, [*self.running, *self.idle])
-        return Worker(self.protocol.config.threads, self.replies, gpu)
-
-    def _reply(self) -> tuple[Worker, dict[str, Any] | None] | None:
-        with suppress(queue.Empty):
-            return self.replies.get(timeout=POLL_SECONDS)
-        return None
+    def _free_worker(self) -> Worker:
+        self.idle = [worker for worker in self.idle if worker.process.is_alive()]
+        if self.idle:
+            return self.idle.pop()
+        return Worker(self.protocol.config.threads, least_used(self.gpus, self.running))
 
     def _wait(self) -> None:
         """Wait for the reply of a worker."""
-        while (found := self._reply()) is None:
+        while not (ready := wait([worker.connection for worker in self.running], POLL_SECONDS)):
             self._show()
-        worker, reply = found
-        if worker not in self.running:  # an idle worker has ended
-            self.idle.remove(worker)
-            return
-        stage, _, resumed = self.running.pop(worker)
-        if reply is None:
-            self._fail(stage, worker.end_in_words())
-        else:
+        for worker in [worker for worker in self.running if worker.connection in ready]:
+            stage, _, resumed = self.running.pop(worker)
+            reply = worker.reply()
+            if reply is None:
+                self._fail(stage, worker.end_in_words())
+                continue
             self.idle.append(worker)
             if "error" in reply:
                 self._fail(stage, reply["error"])
@@ -129,7 +119,7 @@ class Scheduler:
         total, left = len(self.protocol.stages), self._left()
         count = f"[{len(self.done):{len(str(total))}}/{total}]"
         time_left = f"; about {in_words(left)} left" if left and self.waiting else ""
-        with self.screen.aside():
+        with self.bar.external_write_mode():
             self.run.say(f"{count} {name}: {self._outcome(stage)}, {in_words(reply['seconds'])}{time_left}")
         self.after(stage)
 
@@ -145,7 +135,7 @@ class Scheduler:
         name = self.protocol.name(stage)
         self.failures.append(f"{name} failed: {reason}; its log: {self.protocol.log(stage)}")
         others = f"; no more stages are started, {len(self.running)} still running" if self.running else ""
-        with self.screen.aside():
+        with self.bar.external_write_mode():
             self.run.say(f"{name} failed: {reason}{others}")
 
     def _left(self) -> float | None:
@@ -154,20 +144,12 @@ class Scheduler:
         return seconds_left(self.protocol, self.waiting, running, self.durations, self.jobs)
 
     def _show(self) -> None:
-        if not self.screen.is_live:
+        if self.bar.disable:
             return
         now = time.monotonic()
         running = {self.protocol.name(stage): now - began for stage, began, _ in self.running.values()}
-        self.screen.show(len(self.done), len(self.protocol.stages), running, self._left())
-
-    def _interrupt(self) -> None:
-        for worker in self.running:
-            worker.interrupt()
-        end = time.monotonic() + SHUTDOWN_SECONDS
-        waiting_for = set(self.running)
-        while waiting_for and time.monotonic() < end:
-            if (found := self._reply()) is not None and found[1] is None:
-                waiting_for.discard(found[0])
+        line = status_line(len(self.done), len(self.protocol.stages), running, self._left())
+        self.bar.set_description_str(line[: shutil.get_terminal_size().columns - 1])  # a wrapped line would stay
 
 
 def find_done(protocol: Protocol) -> set[PlannedStage]:

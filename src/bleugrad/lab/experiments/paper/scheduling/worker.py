@@ -1,12 +1,6 @@
-"""A worker process: runs stages one after the other for the scheduler.
+"""A worker process: runs stages one after the other for the scheduler. A stage prints to its log."""
 
-Requests are lines of JSON on standard input, replies go to standard output, and a stage prints to its log. When the
-scheduler ends, for any reason, standard input ends, and this process with it.
-"""
-
-import json
 import os
-import queue
 import shlex
 import signal
 import sys
@@ -15,6 +9,8 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing import parent_process
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -23,26 +19,31 @@ from bleugrad.lab.settings.loading import build
 from bleugrad.lab.training.config import TrainConfig
 
 
-def main() -> None:
-    """Serve until standard input ends."""
+def serve(requests: "Connection", environment: dict[str, str]) -> None:
+    """Answer the requests of a connection until it is closed. ``environment`` is set before torch is loaded."""
+    os.environ.update(environment)
+    os.setsid()  # Ctrl-C reaches the scheduler only, which passes it on
     # the shell of a background job makes it ignore SIGINT, with which the scheduler interrupts a stage
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    replies = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
-    requests: queue.Queue[dict[str, Any]] = queue.Queue()
-    threading.Thread(target=_listen, args=(requests,), daemon=True).start()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     import bleugrad.lab.training.evaluation  # noqa: F401 (loads torch before a stage is timed)
 
     while True:
-        request = requests.get()
+        try:
+            request = requests.recv()
+        except EOFError:
+            return
         with _printing_to(Path(request["log"])):
             reply = _execute(request)
-        print(json.dumps(reply), file=replies)
+        requests.send(reply)
 
 
-def _listen(requests: "queue.Queue[dict[str, Any]]") -> None:
-    for line in sys.stdin:
-        requests.put(json.loads(line))
-    os._exit(0)  # also in the middle of a step: saved files are complete, and the run can be resumed
+def _end_with_parent() -> None:
+    """End when the scheduler has ended, also in the middle of a step: saved files are complete."""
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(0)
 
 
 @contextmanager
@@ -92,7 +93,3 @@ def _test(request: dict[str, Any]) -> None:
 
     for found in evaluate_run(Path(request["directory"]), request["device"], "test", request["beams"]):
         print(f"test, {found.search}: {found.scores.line()}", flush=True)
-
-
-if __name__ == "__main__":
-    main()

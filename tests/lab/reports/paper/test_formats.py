@@ -1,6 +1,6 @@
 """The tables of the paper's experiment as LaTeX, Markdown and terminal text."""
 
-from bleugrad.lab.reports.paper.texts import latex, latex_text, markdown_text, terminal_text
+from bleugrad.lab.reports.paper.formats import latex, latex_text, markdown_text, terminal_text
 from tests.lab.reports.paper.summary import make_summary
 
 

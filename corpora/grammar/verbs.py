@@ -8,7 +8,7 @@ Verbs with the same spelling and different objects are ambiguous until their obj
 from functools import cache
 from typing import NamedTuple
 
-from bleugrad.lab.data.grammar.choices import Choice, Weighted, read_choice, rows
+from corpora.grammar.choices import Choice, Weighted, read_choice, rows
 
 FIRST, SECOND, THIRD, WE, THEY = range(5)
 DOUBLING = ("get", "shut", "sit")

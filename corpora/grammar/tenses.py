@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from bleugrad.lab.data.grammar.choices import Choice, Voice, Weighted, read_choice, words
-from bleugrad.lab.data.grammar.verbs import FIRST, THIRD, EnglishVerb, Verb, read_english
+from corpora.grammar.choices import Choice, Voice, Weighted, read_choice, words
+from corpora.grammar.verbs import FIRST, THIRD, EnglishVerb, Verb, read_english
 
 HABEN = ("habe", "hast", "hat", "haben", "haben")
 SEIN = ("bin", "bist", "ist", "sind", "sind")

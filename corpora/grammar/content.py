@@ -1,11 +1,11 @@
 """Draws the content of clauses: verb, subject, tense, adverbs, objects."""
 
-from bleugrad.lab.data.grammar.choices import Draws, Translated, Voice, Weighted, words
-from bleugrad.lab.data.grammar.clauses import Clause, Copula, PassiveClause, Predication
-from bleugrad.lab.data.grammar.determiners import DER
-from bleugrad.lab.data.grammar.modifiers import DEGREE, MANNER, Time, adjectives_of, times_of
-from bleugrad.lab.data.grammar.nouns import ACCUSATIVE, nouns_of
-from bleugrad.lab.data.grammar.phrases import (
+from corpora.grammar.choices import Draws, Translated, Voice, Weighted, words
+from corpora.grammar.clauses import Clause, Copula, PassiveClause, Predication
+from corpora.grammar.determiners import DER
+from corpora.grammar.modifiers import DEGREE, MANNER, Time, adjectives_of, times_of
+from corpora.grammar.nouns import ACCUSATIVE, nouns_of
+from corpora.grammar.phrases import (
     Nominal,
     NounPhrase,
     Pronoun,
@@ -15,9 +15,9 @@ from bleugrad.lab.data.grammar.phrases import (
     place,
     subject_of,
 )
-from bleugrad.lab.data.grammar.tenses import FUTURE, MODALS, PAST_MODALS, PERFECT, PRESENT, Modal, Tense
-from bleugrad.lab.data.grammar.verbs import THIRD, VERBS, Verb, verbs_with
-from bleugrad.lab.data.grammar.word_order import line
+from corpora.grammar.tenses import FUTURE, MODALS, PAST_MODALS, PERFECT, PRESENT, Modal, Tense
+from corpora.grammar.verbs import THIRD, VERBS, Verb, verbs_with
+from corpora.grammar.word_order import line
 
 _MODAL, _PAST_MODAL = "modal", "past modal"
 TENSES = Weighted((PRESENT, PERFECT, _MODAL, FUTURE, _PAST_MODAL), (40.0, 30.0, 15.0, 8.0, 7.0))

@@ -8,7 +8,7 @@ Nouns with the same spelling and different kinds are ambiguous; only the context
 from functools import cache
 from typing import NamedTuple
 
-from bleugrad.lab.data.grammar.choices import Choice, Weighted, read_choice, rows
+from corpora.grammar.choices import Choice, Weighted, read_choice, rows
 
 MASCULINE, FEMININE, NEUTER, PLURAL = range(4)
 NOMINATIVE, ACCUSATIVE, DATIVE, GENITIVE = range(4)

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from bleugrad.lab.data.grammar.choices import Choice, Weighted, words
+from corpora.grammar.choices import Choice, Weighted, words
 
 # Endings by case (nominative, accusative, dative, genitive) and gender (masculine, feminine, neuter, plural).
 Endings = tuple[tuple[str, ...], ...]

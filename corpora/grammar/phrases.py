@@ -2,12 +2,12 @@
 
 from typing import NamedTuple
 
-from bleugrad.lab.data.grammar import determiners as det
-from bleugrad.lab.data.grammar.choices import Choice, Draws, Translated, Voice, Weighted, words
-from bleugrad.lab.data.grammar.determiners import Determiner
-from bleugrad.lab.data.grammar.modifiers import Adjective, adjectives_of
-from bleugrad.lab.data.grammar.nouns import ACCUSATIVE, DATIVE, GENITIVE, NOMINATIVE, PLURAL, Noun, nouns_of
-from bleugrad.lab.data.grammar.verbs import FIRST, SECOND, THEY, THIRD, WE
+from corpora.grammar import determiners as det
+from corpora.grammar.choices import Choice, Draws, Translated, Voice, Weighted, words
+from corpora.grammar.determiners import Determiner
+from corpora.grammar.modifiers import Adjective, adjectives_of
+from corpora.grammar.nouns import ACCUSATIVE, DATIVE, GENITIVE, NOMINATIVE, PLURAL, Noun, nouns_of
+from corpora.grammar.verbs import FIRST, SECOND, THEY, THIRD, WE
 
 
 class Pronoun(NamedTuple):

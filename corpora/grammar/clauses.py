@@ -2,14 +2,14 @@
 
 from typing import NamedTuple
 
-from bleugrad.lab.data.grammar import tenses
-from bleugrad.lab.data.grammar.choices import Translated, Voice
-from bleugrad.lab.data.grammar.determiners import KEIN
-from bleugrad.lab.data.grammar.modifiers import Adjective, Adverb, Time
-from bleugrad.lab.data.grammar.nouns import ACCUSATIVE, DATIVE, NOMINATIVE, Noun
-from bleugrad.lab.data.grammar.phrases import Nominal, NounPhrase, fuse
-from bleugrad.lab.data.grammar.verbs import EnglishVerb, Verb
-from bleugrad.lab.data.grammar.word_order import Field, ask, line, with_time
+from corpora.grammar import tenses
+from corpora.grammar.choices import Translated, Voice
+from corpora.grammar.determiners import KEIN
+from corpora.grammar.modifiers import Adjective, Adverb, Time
+from corpora.grammar.nouns import ACCUSATIVE, DATIVE, NOMINATIVE, Noun
+from corpora.grammar.phrases import Nominal, NounPhrase, fuse
+from corpora.grammar.verbs import EnglishVerb, Verb
+from corpora.grammar.word_order import Field, ask, line, with_time
 
 CASES = {"a": ACCUSATIVE, "d": DATIVE}
 

@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-from bleugrad.lab.data.grammar.choices import Voice
-from bleugrad.lab.data.grammar.modifiers import Time
-from bleugrad.lab.data.grammar.tenses import Bracket, negation
+from corpora.grammar.choices import Voice
+from corpora.grammar.modifiers import Time
+from corpora.grammar.tenses import Bracket, negation
 
 
 class Field(NamedTuple):

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable
 
-from bleugrad.lab.data.grammar.choices import Draws, Translated, Voice, Weighted, read_choice, words
-from bleugrad.lab.data.grammar.clauses import Clause, Predication
-from bleugrad.lab.data.grammar.content import DENIAL, action, clause, negate, plain_person, predication
-from bleugrad.lab.data.grammar.determiners import BARE, DREI, EIN, EINIGE, VIELE, ZWEI
-from bleugrad.lab.data.grammar.nouns import ACCUSATIVE, NOMINATIVE
-from bleugrad.lab.data.grammar.phrases import PERSONS, SIR, Pronoun, is_marked, noun_phrase, place
-from bleugrad.lab.data.grammar.tenses import finite, negation
-from bleugrad.lab.data.grammar.verbs import THIRD, read_english, verbs_with
-from bleugrad.lab.data.grammar.word_order import line
+from corpora.grammar.choices import Draws, Translated, Voice, Weighted, read_choice, words
+from corpora.grammar.clauses import Clause, Predication
+from corpora.grammar.content import DENIAL, action, clause, negate, plain_person, predication
+from corpora.grammar.determiners import BARE, DREI, EIN, EINIGE, VIELE, ZWEI
+from corpora.grammar.nouns import ACCUSATIVE, NOMINATIVE
+from corpora.grammar.phrases import PERSONS, SIR, Pronoun, is_marked, noun_phrase, place
+from corpora.grammar.tenses import finite, negation
+from corpora.grammar.verbs import THIRD, read_english, verbs_with
+from corpora.grammar.word_order import line
 
 
 def statement(draws: Draws) -> Translated:

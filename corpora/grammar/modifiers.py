@@ -6,7 +6,7 @@ The translation of an adjective depends on the kind of noun. Some adverbs of tim
 from functools import cache
 from typing import NamedTuple
 
-from bleugrad.lab.data.grammar.choices import Choice, Weighted, rows, words
+from corpora.grammar.choices import Choice, Weighted, rows, words
 
 # Word, stem before an ending, kinds of nouns it describes (see nouns).
 ADJECTIVES = """

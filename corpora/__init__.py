@@ -1,0 +1,1 @@
+"""Programs that make the corpora of the package; they are not installed."""
