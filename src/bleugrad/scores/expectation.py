@@ -94,12 +94,12 @@ def expected_statistics(
 def expected_score(
     logits: Tensor | Output,
     expectation: Expectation[S],
-    pool: Pool | None,
-    labels: Tensor | None,
-    references: Tensor | IdLists | None,
-    mask: Tensor | None,
-    word_start: Tensor | None,
-    label_log_probs: bool,
+    pool: Pool | None = None,
+    labels: Tensor | None = None,
+    references: Tensor | IdLists | None = None,
+    mask: Tensor | None = None,
+    word_start: Tensor | None = None,
+    label_log_probs: bool = False,
 ) -> tuple[Tensor, ExpectedStatistics, Targets]:
     """The score of an output against labels or references, with its statistics and targets."""
     statistics, targets = expected_statistics(
