@@ -3,12 +3,13 @@
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from bleugrad.losses.base import LossBase
+from bleugrad.arguments import check_share
 from bleugrad.losses.recipe import adaptive_weight, smoothed_log_probs
 from bleugrad.matches.statistics import ExpectedStatistics
 from bleugrad.outputs.output import Output
+from bleugrad.pooling import Pool
 from bleugrad.scores.bleu import BLEU
 from bleugrad.scores.expectation import Expectation, expected_score
 from bleugrad.scores.interval import certified_interval
@@ -16,7 +17,7 @@ from bleugrad.scores.interval import certified_interval
 WEIGHTINGS = ("tokens", "sentences")
 
 
-class BlendedParts(LossBase):
+class BlendedParts(nn.Module):
     """Sums that are divided by the trainer's count: a call returns ``(2,)``, the BLEU part and the cross-entropy part.
 
     At sentence level the parts are sums over sentences of ``1 - BLEU`` and of the mean cross-entropy, each times the
@@ -33,6 +34,7 @@ class BlendedParts(LossBase):
     are NaN where there is no interval: at corpus level, with ``risks``, and for several references without smoothing.
     """
 
+    word_start: Tensor | None
     excluded: Tensor
     measured: Tensor
 
@@ -46,7 +48,10 @@ class BlendedParts(LossBase):
         adaptive: bool = False,
         label_smoothing: float = 0.0,
     ) -> None:
-        super().__init__(expectation, word_start=word_start, label_smoothing=label_smoothing)
+        super().__init__()
+        self.expectation, self.label_smoothing = expectation, check_share("label_smoothing", label_smoothing)
+        self.pool: Pool | None = None
+        self.register_buffer("word_start", word_start, persistent=False)
         self.register_buffer("excluded", excluded, persistent=False)
         self.weighting, self.blend, self.adaptive = weighting, 1.0, adaptive
 
@@ -61,7 +66,14 @@ class BlendedParts(LossBase):
             references = references.to(labels.device)
             references = torch.where(torch.isin(references, excluded), ignored, references)
         value, statistics, targets = expected_score(
-            logits, self.expectation, self.pool, labels, references, mask, self.word_start, label_log_probs=True
+            logits,
+            self.expectation,
+            labels=labels,
+            references=references,
+            mask=mask,
+            word_start=self.word_start,
+            label_log_probs=True,
+            pool=self.pool,
         )
         if risks is not None:
             value = 1 - risks
