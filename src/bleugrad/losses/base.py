@@ -1,7 +1,7 @@
 """Options that all losses share, and the way from one value per sentence to the loss."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, Optional, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,7 @@ from bleugrad.scores.expectation import Expectation
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
+Group: TypeAlias = Optional["ProcessGroup"]
 REDUCTIONS = ("mean", "sum", "none")
 
 
@@ -26,7 +27,7 @@ class LossOptions:
 
     expectation: Expectation[Any]
     reduction: str
-    process_group: Optional["ProcessGroup"]
+    process_group: Group
     cross_entropy_weight: float
     pool: Pool | None = field(init=False, repr=False)
 

@@ -2,20 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Optional
 
 import torch
 from torch import Tensor
 
 from bleugrad.arguments import check_nonnegative
-from bleugrad.losses.base import LossBase, LossOptions
+from bleugrad.losses.base import Group, LossBase, LossOptions
 from bleugrad.outputs.output import Output
 from bleugrad.references.sequences import IdLists, check_ids
 from bleugrad.scores.bleu import BLEU
 from bleugrad.scores.expectation import Expectation, expected_score
-
-if TYPE_CHECKING:
-    from torch.distributed import ProcessGroup
 
 
 def candidate_bleu_loss(
@@ -36,7 +32,7 @@ def candidate_bleu_loss(
     ignore_index: int = -100,
     word_start: Tensor | None = None,
     reduction: str = "mean",
-    process_group: Optional["ProcessGroup"] = None,
+    process_group: Group = None,
 ) -> Tensor:
     """Minimum risk over candidates. :class:`bleugrad.CandidateBLEULoss` describes the arguments."""
     score = BLEU(max_order, weights, smoothing)
@@ -162,7 +158,7 @@ class CandidateBLEULoss(LossBase):
         ignore_index: int = -100,
         word_start: Tensor | None = None,
         reduction: str = "mean",
-        process_group: Optional["ProcessGroup"] = None,
+        process_group: Group = None,
     ) -> None:
         score = BLEU(max_order, weights, smoothing)
         expectation = Expectation(score, method, "sentence", eos_id, ignore_index, sharpness, end_positions)

@@ -2,20 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Optional
+from typing import Any
 
 from torch import Tensor
 
 from bleugrad.arguments import check_share
-from bleugrad.losses.base import LossBase, LossOptions
+from bleugrad.losses.base import Group, LossBase, LossOptions
 from bleugrad.losses.recipe import RECOMMENDED, adaptive_weight, smoothed_log_probs
 from bleugrad.outputs.output import Output
 from bleugrad.references.sequences import IdLists
 from bleugrad.scores.bleu import BLEU
 from bleugrad.scores.expectation import Expectation, expected_score
-
-if TYPE_CHECKING:
-    from torch.distributed import ProcessGroup
 
 
 def expected_bleu_loss(
@@ -38,7 +35,7 @@ def expected_bleu_loss(
     cross_entropy_weight: float = 0.0,
     label_smoothing: float = 0.0,
     adaptive: bool = False,
-    process_group: Optional["ProcessGroup"] = None,
+    process_group: Group = None,
 ) -> Tensor:
     """1 - expected BLEU. :class:`bleugrad.ExpectedBLEULoss` describes the arguments."""
     score = BLEU(max_order, weights, smoothing)
@@ -116,7 +113,7 @@ class ExpectedScoreLoss(LossBase):
         cross_entropy_weight: float = 0.0,
         label_smoothing: float = 0.0,
         adaptive: bool = False,
-        process_group: Optional["ProcessGroup"] = None,
+        process_group: Group = None,
     ) -> None:
         shared = (expectation, reduction, process_group, cross_entropy_weight)
         super().__init__(ExpectedOptions(*shared, label_smoothing, adaptive), word_start)
@@ -210,18 +207,12 @@ class ExpectedBLEULoss(ExpectedScoreLoss):
         cross_entropy_weight: float = 0.0,
         label_smoothing: float = 0.0,
         adaptive: bool = False,
-        process_group: Optional["ProcessGroup"] = None,
+        process_group: Group = None,
     ) -> None:
         score = BLEU(max_order, weights, smoothing)
-        super().__init__(
-            Expectation(score, method, level, eos_id, ignore_index, sharpness, end_positions),
-            word_start=word_start,
-            reduction=reduction,
-            cross_entropy_weight=cross_entropy_weight,
-            label_smoothing=label_smoothing,
-            adaptive=adaptive,
-            process_group=process_group,
-        )
+        expectation = Expectation(score, method, level, eos_id, ignore_index, sharpness, end_positions)
+        shared = (expectation, reduction, process_group, cross_entropy_weight)
+        LossBase.__init__(self, ExpectedOptions(*shared, label_smoothing, adaptive), word_start)
 
     @classmethod
     def recommended(cls, **options: Any) -> "ExpectedBLEULoss":

@@ -1,12 +1,11 @@
 """Expected BLEU of a decoder that is fed its own samples: closed form for outputs, score function for inputs."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Optional
 
 import torch
 from torch import Tensor
 
-from bleugrad.losses.base import LossBase, LossOptions
+from bleugrad.losses.base import Group, LossBase, LossOptions
 from bleugrad.losses.candidates import check_sequences, score_sequences
 from bleugrad.losses.sampling import with_gradient_of
 from bleugrad.outputs.output import Output
@@ -15,9 +14,6 @@ from bleugrad.outputs.rows import RowOutput, as_output
 from bleugrad.references.sequences import IdLists
 from bleugrad.scores.bleu import BLEU
 from bleugrad.scores.expectation import Expectation, expected_score
-
-if TYPE_CHECKING:
-    from torch.distributed import ProcessGroup
 
 
 class FedSamplesBLEULoss(LossBase):
@@ -71,7 +67,7 @@ class FedSamplesBLEULoss(LossBase):
         ignore_index: int = -100,
         word_start: Tensor | None = None,
         reduction: str = "mean",
-        process_group: Optional["ProcessGroup"] = None,
+        process_group: Group = None,
     ) -> None:
         score = BLEU(max_order, weights, smoothing)
         expectation = Expectation(score, method, "sentence", eos_id, ignore_index, sharpness, end_positions)

@@ -2,32 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Optional
 
 import torch
 from torch import Tensor
 
 from bleugrad.arguments import check_nonnegative
+from bleugrad.losses import sampling
+from bleugrad.losses.base import Group
 from bleugrad.losses.rewards import RewardedSamples, reward_rows
-from bleugrad.losses.sampling import (
-    Draws,
-    SampledLossBase,
-    SampledOptions,
-    SampleStatistics,
-    check_samples,
-    given_labels,
-    sample_rows,
-    sample_statistics,
-    sampled_targets,
-    with_gradient_of,
-)
+from bleugrad.losses.sampling import Draws, SampledLossBase, SampledOptions, SampleStatistics
 from bleugrad.references.sequences import IdLists
 from bleugrad.references.targets import Targets
 from bleugrad.scores.bleu import BLEU
 from bleugrad.scores.expectation import Expectation
-
-if TYPE_CHECKING:
-    from torch.distributed import ProcessGroup
 
 
 def minimum_risk_loss(
@@ -49,13 +36,15 @@ def minimum_risk_loss(
     word_start: Tensor | None = None,
     reduction: str = "mean",
     cross_entropy_weight: float = 0.0,
-    process_group: Optional["ProcessGroup"] = None,
+    process_group: Group = None,
 ) -> Tensor:
     """Minimum risk training on 1 - BLEU. :class:`bleugrad.MinimumRiskLoss` describes the arguments."""
     expectation = Expectation(BLEU(max_order, weights, smoothing), "exact", "sentence", eos_id, ignore_index)
     draws, shared = Draws(samples, generator), (expectation, reduction, process_group, cross_entropy_weight)
     options = RiskOptions(*shared, draws, alpha, include_reference, scale_by_alpha)
-    return _drawn_loss(logits, sampled_targets(logits, labels, references, mask, word_start, options), options)[0]
+    return _drawn_loss(
+        logits, sampling.sampled_targets(logits, labels, references, mask, word_start, options), options
+    )[0]
 
 
 @dataclass(frozen=True)
@@ -69,7 +58,7 @@ class RiskOptions(SampledOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         least = 1 if self.include_reference else 2
-        check_samples(self.draws.samples, least, ": one candidate alone has no gradient")
+        sampling.check_samples(self.draws.samples, least, ": one candidate alone has no gradient")
         if check_nonnegative("alpha", self.alpha) == 0:
             raise ValueError("alpha is 0; expected a number above 0")
 
@@ -77,8 +66,8 @@ class RiskOptions(SampledOptions):
 def _drawn_loss(logits: Tensor, targets: Targets, options: RiskOptions) -> tuple[Tensor, SampleStatistics]:
     """The loss of samples of the rows, and their statistics."""
     with torch.autocast(logits.device.type, enabled=False):
-        labels = given_labels(targets, "include_reference is True") if options.include_reference else None
-        drawn = sample_rows(logits, targets, options, None if labels is None else labels[..., None])
+        labels = sampling.given_labels(targets, "include_reference is True") if options.include_reference else None
+        drawn = sampling.sample_rows(logits, targets, options, None if labels is None else labels[..., None])
         tokens, of_tokens = drawn.tokens, drawn.log_probs
         if labels is not None:
             tokens = torch.cat([tokens, labels[:, None]], 1)
@@ -99,8 +88,10 @@ def _risk(
     shares = (options.alpha * log_probs).masked_fill(~chosen, -torch.inf).softmax(1)
     reward = (shares * candidates.rewards.to(shares.dtype)).sum(1)
     risk = 1 - reward
-    loss = options.reduce(with_gradient_of(risk, risk if options.scale_by_alpha else risk / options.alpha), counted)
-    return loss, sample_statistics(candidates.first(drawn), reward[:, None], counted)
+    loss = options.reduce(
+        sampling.with_gradient_of(risk, risk if options.scale_by_alpha else risk / options.alpha), counted
+    )
+    return loss, sampling.sample_statistics(candidates.first(drawn), reward[:, None], counted)
 
 
 def distinct(candidates: RewardedSamples) -> Tensor:
@@ -149,6 +140,7 @@ class MinimumRiskLoss(SampledLossBase):
     """
 
     options: RiskOptions
+    drawn_loss = staticmethod(_drawn_loss)
 
     def __init__(
         self,
@@ -166,14 +158,11 @@ class MinimumRiskLoss(SampledLossBase):
         word_start: Tensor | None = None,
         reduction: str = "mean",
         cross_entropy_weight: float = 0.0,
-        process_group: Optional["ProcessGroup"] = None,
+        process_group: Group = None,
     ) -> None:
         expectation = Expectation(BLEU(max_order, weights, smoothing), "exact", "sentence", eos_id, ignore_index)
         draws, shared = Draws(samples, generator), (expectation, reduction, process_group, cross_entropy_weight)
         super().__init__(RiskOptions(*shared, draws, alpha, include_reference, scale_by_alpha), word_start)
-
-    def _drawn(self, logits: Tensor, targets: Targets) -> tuple[Tensor, SampleStatistics]:
-        return _drawn_loss(logits, targets, self.options)
 
     def from_samples(
         self, tokens: Tensor, log_probs: Tensor, references: Tensor | IdLists, *, mask: Tensor | None = None
@@ -192,7 +181,7 @@ class MinimumRiskLoss(SampledLossBase):
         if self.options.include_reference:
             raise ValueError("include_reference is True, but candidates are given; expected the reference among them")
         given = self._given(tokens, log_probs, references, mask)
-        number = check_samples(given.log_probs.shape[1], 2, ", as tokens (B, S, T): one alone has no gradient")
+        number = sampling.check_samples(given.log_probs.shape[1], 2, ", as tokens (B, S, T): one alone has no gradient")
         return self._record(
             *_risk(given.samples, distinct(given.samples), given.log_probs, number, given.counted, self.options)
         )

@@ -2,32 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Optional
 
 import torch
 from torch import Tensor
 
 from bleugrad.arguments import check_choice
+from bleugrad.losses import sampling
+from bleugrad.losses.base import Group
 from bleugrad.losses.rewards import RewardedSamples, leave_one_out, reward_rows
-from bleugrad.losses.sampling import (
-    Draws,
-    SampledLossBase,
-    SampledOptions,
-    SampleStatistics,
-    check_given_tokens,
-    check_samples,
-    sample_rows,
-    sample_statistics,
-    sampled_targets,
-    with_gradient_of,
-)
+from bleugrad.losses.sampling import Draws, SampledLossBase, SampledOptions, SampleStatistics
 from bleugrad.references.sequences import IdLists
 from bleugrad.references.targets import Targets
 from bleugrad.scores.bleu import BLEU
 from bleugrad.scores.expectation import Expectation
-
-if TYPE_CHECKING:
-    from torch.distributed import ProcessGroup
 
 BASELINES = ("none", "greedy", "leave-one-out")
 
@@ -49,13 +36,15 @@ def reinforce_loss(
     word_start: Tensor | None = None,
     reduction: str = "mean",
     cross_entropy_weight: float = 0.0,
-    process_group: Optional["ProcessGroup"] = None,
+    process_group: Group = None,
 ) -> Tensor:
     """REINFORCE on 1 - BLEU. :class:`bleugrad.ReinforceLoss` describes the arguments."""
     expectation = Expectation(BLEU(max_order, weights, smoothing), "exact", "sentence", eos_id, ignore_index)
     shared = (expectation, reduction, process_group, cross_entropy_weight)
     options = ReinforceOptions(*shared, Draws(samples, generator), baseline)
-    return _drawn_loss(logits, sampled_targets(logits, labels, references, mask, word_start, options), options)[0]
+    return _drawn_loss(
+        logits, sampling.sampled_targets(logits, labels, references, mask, word_start, options), options
+    )[0]
 
 
 @dataclass(frozen=True)
@@ -68,13 +57,13 @@ class ReinforceOptions(SampledOptions):
         super().__post_init__()
         check_choice("baseline", self.baseline, BASELINES)
         if self.baseline == "leave-one-out":
-            check_samples(self.draws.samples, 2, " for the leave-one-out baseline")
+            sampling.check_samples(self.draws.samples, 2, " for the leave-one-out baseline")
 
 
 def _drawn_loss(logits: Tensor, targets: Targets, options: ReinforceOptions) -> tuple[Tensor, SampleStatistics]:
     """The loss of samples of the rows, and their statistics."""
     with torch.autocast(logits.device.type, enabled=False):
-        drawn, number = sample_rows(logits, targets, options), options.draws.samples
+        drawn, number = sampling.sample_rows(logits, targets, options), options.draws.samples
         greedy = [drawn.greedy[:, None]] if options.baseline == "greedy" else []
         rewarded = reward_rows(torch.cat([drawn.tokens, *greedy], 1), targets, options.expectation.score)
         samples, counted = rewarded.first(number), targets.limits > 0
@@ -92,8 +81,8 @@ def _rewarded(
     if options.baseline == "leave-one-out":
         baselines = leave_one_out(rewards)
     surrogate = -((rewards - baselines).to(kind) * log_probs).mean(1)
-    loss = options.reduce(with_gradient_of((1 - rewards.to(kind)).mean(1), surrogate), counted)
-    return loss, sample_statistics(samples, baselines, counted)
+    loss = options.reduce(sampling.with_gradient_of((1 - rewards.to(kind)).mean(1), surrogate), counted)
+    return loss, sampling.sample_statistics(samples, baselines, counted)
 
 
 class ReinforceLoss(SampledLossBase):
@@ -137,6 +126,7 @@ class ReinforceLoss(SampledLossBase):
     """
 
     options: ReinforceOptions
+    drawn_loss = staticmethod(_drawn_loss)
 
     def __init__(
         self,
@@ -152,14 +142,11 @@ class ReinforceLoss(SampledLossBase):
         word_start: Tensor | None = None,
         reduction: str = "mean",
         cross_entropy_weight: float = 0.0,
-        process_group: Optional["ProcessGroup"] = None,
+        process_group: Group = None,
     ) -> None:
         expectation = Expectation(BLEU(max_order, weights, smoothing), "exact", "sentence", eos_id, ignore_index)
         shared = (expectation, reduction, process_group, cross_entropy_weight)
         super().__init__(ReinforceOptions(*shared, Draws(samples, generator), baseline), word_start)
-
-    def _drawn(self, logits: Tensor, targets: Targets) -> tuple[Tensor, SampleStatistics]:
-        return _drawn_loss(logits, targets, self.options)
 
     def from_samples(
         self,
@@ -184,13 +171,13 @@ class ReinforceLoss(SampledLossBase):
         """
         given, baseline = self._given(tokens, log_probs, references, mask), self.options.baseline
         if baseline == "leave-one-out":
-            check_samples(given.log_probs.shape[1], 2, ", as tokens (B, S, T), for the leave-one-out baseline")
+            sampling.check_samples(given.log_probs.shape[1], 2, ", as tokens (B, S, T), for the leave-one-out baseline")
         if greedy is None and baseline == "greedy":
             raise TypeError("greedy is None; expected the decoder's greedy output (B, T), since baseline is 'greedy'")
         if greedy is not None and baseline != "greedy":
             raise TypeError(f"greedy is given, but baseline is {baseline!r}; expected None")
         reward = given.samples.rewards[:, :0]
         if greedy is not None:
-            ids = check_given_tokens("greedy", greedy, batch=given.log_probs.shape[0])
+            ids = sampling.check_given_tokens("greedy", greedy, batch=given.log_probs.shape[0])
             reward = self._reward(ids, given.references, ids != self.options.expectation.ignore_index).rewards
         return self._record(*_rewarded(given.samples, given.log_probs, reward, given.counted, self.options))

@@ -1,7 +1,7 @@
 """Samples of a batch: drawn from the rows of logits, or given by a decoder; and the base of the losses from them."""
 
-from abc import abstractmethod
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -188,6 +188,8 @@ class SampledLossBase(LossBase):
 
     options: SampledOptions
     statistics: SampleStatistics | None
+    drawn_loss: "ClassVar[staticmethod[[Tensor, Targets, Any], tuple[Tensor, SampleStatistics]]]"
+    """The loss of samples of logits (B, T, V), and its statistics."""
     patterns = False
     """Whether the targets need the n-grams of the references."""
 
@@ -214,11 +216,7 @@ class SampledLossBase(LossBase):
             mask: (B, T) bool, positions that count. Default: positions with a label.
         """
         given = (logits, labels, references, mask, self.word_start, self.options, self.patterns)
-        return self._record(*self._drawn(logits, sampled_targets(*given)))
-
-    @abstractmethod
-    def _drawn(self, logits: Tensor, targets: Targets) -> tuple[Tensor, SampleStatistics]:
-        """The loss of :meth:`forward`, and its statistics."""
+        return self._record(*self.drawn_loss(logits, sampled_targets(*given), self.options))
 
     def _record(self, loss: Tensor, statistics: SampleStatistics) -> Tensor:
         if not torch.compiler.is_compiling():

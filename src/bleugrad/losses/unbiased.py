@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Optional
 
 import torch
 from torch import Tensor
 
 from bleugrad.lengths.lengths import FixedLengths
 from bleugrad.losses import sampling
+from bleugrad.losses.base import Group
 from bleugrad.losses.rewards import RewardedSamples, reward_rows, score_matches
 from bleugrad.losses.sampling import Draws, SampledLossBase, SampledOptions, SampleStatistics
 from bleugrad.matches.statistics import ExpectedStatistics, row_statistics
@@ -16,9 +16,6 @@ from bleugrad.references.sequences import IdLists
 from bleugrad.references.targets import Targets
 from bleugrad.scores.bleu import BLEU
 from bleugrad.scores.expectation import Expectation
-
-if TYPE_CHECKING:
-    from torch.distributed import ProcessGroup
 
 
 def unbiased_bleu_loss(
@@ -37,7 +34,7 @@ def unbiased_bleu_loss(
     word_start: Tensor | None = None,
     reduction: str = "mean",
     cross_entropy_weight: float = 0.0,
-    process_group: Optional["ProcessGroup"] = None,
+    process_group: Group = None,
 ) -> Tensor:
     """1 - E[BLEU] with an unbiased gradient. :class:`bleugrad.UnbiasedBLEULoss` describes the arguments."""
     expectation = Expectation(BLEU(max_order, weights, smoothing), "exact", "sentence", eos_id, ignore_index)
@@ -174,6 +171,7 @@ class UnbiasedBLEULoss(SampledLossBase):
     """
 
     patterns = True
+    drawn_loss = staticmethod(_drawn_loss)
 
     def __init__(
         self,
@@ -188,11 +186,8 @@ class UnbiasedBLEULoss(SampledLossBase):
         word_start: Tensor | None = None,
         reduction: str = "mean",
         cross_entropy_weight: float = 0.0,
-        process_group: Optional["ProcessGroup"] = None,
+        process_group: Group = None,
     ) -> None:
         expectation = Expectation(BLEU(max_order, weights, smoothing), "exact", "sentence", eos_id, ignore_index)
         draws = Draws(samples, generator)
         super().__init__(SampledOptions(expectation, reduction, process_group, cross_entropy_weight, draws), word_start)
-
-    def _drawn(self, logits: Tensor, targets: Targets) -> tuple[Tensor, SampleStatistics]:
-        return _drawn_loss(logits, targets, self.options)
