@@ -7,8 +7,9 @@ from typing import Any
 from torch import Tensor
 
 from bleugrad.arguments import check_share
+from bleugrad.losses import recipe
 from bleugrad.losses.base import Group, LossBase, LossOptions
-from bleugrad.losses.recipe import RECOMMENDED, adaptive_weight, smoothed_log_probs
+from bleugrad.losses.recipe import adaptive_weight, smoothed_log_probs
 from bleugrad.outputs.output import Output
 from bleugrad.references.sequences import IdLists
 from bleugrad.scores.bleu import BLEU
@@ -215,15 +216,46 @@ class ExpectedBLEULoss(ExpectedScoreLoss):
         LossBase.__init__(self, ExpectedOptions(*shared, label_smoothing, adaptive), word_start)
 
     @classmethod
-    def recommended(cls, **options: Any) -> "ExpectedBLEULoss":
-        """Return the loss with the recommended options of :mod:`bleugrad.losses.recipe`. Needs ``eos_id``.
-
-        Args:
-            options: options of the class by name, which replace the recommended ones.
+    def recommended(
+        cls,
+        *,
+        eos_id: int | None = None,
+        method: str = "exact",
+        level: str = recipe.LEVEL,
+        max_order: int = 4,
+        weights: Sequence[float] | None = None,
+        smoothing: float = 1.0,
+        sharpness: float = recipe.SHARPNESS,
+        end_positions: int | str = recipe.END_POSITIONS,
+        ignore_index: int = -100,
+        word_start: Tensor | None = None,
+        reduction: str = "mean",
+        cross_entropy_weight: float = 1.0,
+        label_smoothing: float = 0.0,
+        adaptive: bool = True,
+        process_group: Group = None,
+    ) -> "ExpectedBLEULoss":
+        """Return the loss with the recommended options of :mod:`bleugrad.losses.recipe` as defaults. Needs ``eos_id``.
 
         Example:
             >>> import bleugrad
             >>> bleugrad.ExpectedBLEULoss.recommended(eos_id=2).options.adaptive
             True
         """
-        return cls(**(RECOMMENDED | options))
+        return cls(
+            method=method,
+            level=level,
+            max_order=max_order,
+            weights=weights,
+            smoothing=smoothing,
+            eos_id=eos_id,
+            sharpness=sharpness,
+            end_positions=end_positions,
+            ignore_index=ignore_index,
+            word_start=word_start,
+            reduction=reduction,
+            cross_entropy_weight=cross_entropy_weight,
+            label_smoothing=label_smoothing,
+            adaptive=adaptive,
+            process_group=process_group,
+        )

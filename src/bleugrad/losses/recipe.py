@@ -14,8 +14,6 @@
 ``results/recipe`` compares the recipe with cross-entropy from models of several qualities.
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -28,13 +26,6 @@ END_POSITIONS = "half"
 SHARPNESS = 1.5
 MOST = 4.0
 HALF = 0.15
-RECOMMENDED: dict[str, Any] = {
-    "level": LEVEL,
-    "sharpness": SHARPNESS,
-    "end_positions": END_POSITIONS,
-    "cross_entropy_weight": 1.0,
-    "adaptive": True,
-}
 
 
 def bleu_weight(nll: Tensor) -> Tensor:
