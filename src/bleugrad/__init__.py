@@ -25,19 +25,12 @@ if TYPE_CHECKING:
     from bleugrad.expectation import expected_bleu
     from bleugrad.explanation.explain import explain
     from bleugrad.lab.training.system import load
-    from bleugrad.losses.candidates import CandidateBLEULoss
-    from bleugrad.losses.expected import ExpectedBLEULoss
+    from bleugrad.losses.candidates import CandidateBLEULoss, candidate_bleu_loss
+    from bleugrad.losses.expected import ExpectedBLEULoss, expected_bleu_loss
     from bleugrad.losses.fed_samples import FedSamplesBLEULoss
-    from bleugrad.losses.functional import (
-        candidate_bleu_loss,
-        expected_bleu_loss,
-        minimum_risk_loss,
-        reinforce_loss,
-        unbiased_bleu_loss,
-    )
-    from bleugrad.losses.minimum_risk import MinimumRiskLoss
-    from bleugrad.losses.reinforce import ReinforceLoss
-    from bleugrad.losses.unbiased import UnbiasedBLEULoss
+    from bleugrad.losses.minimum_risk import MinimumRiskLoss, minimum_risk_loss
+    from bleugrad.losses.reinforce import ReinforceLoss, reinforce_loss
+    from bleugrad.losses.unbiased import UnbiasedBLEULoss, unbiased_bleu_loss
     from bleugrad.outputs.ctc import CTC
     from bleugrad.outputs.graph import Graph
     from bleugrad.outputs.rows import Projection
@@ -60,14 +53,14 @@ _HOMES = {
     "ReinforceLoss": "bleugrad.losses.reinforce",
     "UnbiasedBLEULoss": "bleugrad.losses.unbiased",
     "bleu": "bleugrad.scores.bleu_of_ids",
-    "candidate_bleu_loss": "bleugrad.losses.functional",
+    "candidate_bleu_loss": "bleugrad.losses.candidates",
     "expected_bleu": "bleugrad.expectation",
-    "expected_bleu_loss": "bleugrad.losses.functional",
+    "expected_bleu_loss": "bleugrad.losses.expected",
     "explain": "bleugrad.explanation.explain",
     "load": "bleugrad.lab.training.system",
-    "minimum_risk_loss": "bleugrad.losses.functional",
-    "reinforce_loss": "bleugrad.losses.functional",
-    "unbiased_bleu_loss": "bleugrad.losses.functional",
+    "minimum_risk_loss": "bleugrad.losses.minimum_risk",
+    "reinforce_loss": "bleugrad.losses.reinforce",
+    "unbiased_bleu_loss": "bleugrad.losses.unbiased",
     "word_start_mask": "bleugrad.tokenizers",
 }
 

@@ -67,7 +67,10 @@ DEFECTS = {
     "calls": {
         "an IndexError": (defect(bleugrad.ExpectedBLEULoss, "forward", raise_index_error), range(30)),
         "NaN is accepted": (defect(bleugrad.outputs.rows, "raise_broken_row", lambda *_: None), range(120)),
-        "an infinite loss": (defect(bleugrad.losses.base.LossBase, "reduce", lambda *_: torch.tensor(1e39)), range(60)),
+        "an infinite loss": (
+            defect(bleugrad.losses.base.LossOptions, "reduce", lambda *_: torch.tensor(1e39)),
+            range(60),
+        ),
     },
     "cases": {
         "wrong matches": (

@@ -1,7 +1,9 @@
 """Two gloo processes, each with a part of the batch, against one process with all of it."""
 
 import datetime
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 import torch
@@ -21,25 +23,22 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-class FixedDraws:
-    """The same random numbers for every sentence, whichever process holds it."""
+def fixed(kind, **options):
+    """The loss with the same random numbers for every sentence, whichever process holds it."""
+    loss = kind(**options)
 
-    def _uniform(self, batch, steps, device):
+    def uniform(batch, steps, device):
         generator = torch.Generator().manual_seed(1)
-        numbers = torch.rand(max(LENGTHS), self.samples, generator=generator, dtype=torch.float64)
+        numbers = torch.rand(max(LENGTHS), loss.samples, generator=generator, dtype=torch.float64)
         return numbers[:steps].expand(batch, -1, -1)
 
-
-class FixedReinforce(FixedDraws, ReinforceLoss):
-    pass
-
-
-class FixedMinimumRisk(FixedDraws, MinimumRiskLoss):
-    pass
+    loss.options.draws.uniform = uniform
+    return loss
 
 
-class FixedUnbiased(FixedDraws, UnbiasedBLEULoss):
-    pass
+REINFORCE, MINIMUM_RISK, UNBIASED = (
+    partial(fixed, kind) for kind in (ReinforceLoss, MinimumRiskLoss, UnbiasedBLEULoss)
+)
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class Case:
     ignored: tuple = ()
     dtype: torch.dtype = torch.float64
     fused: bool = False
-    kind: type = ExpectedBLEULoss
+    kind: Callable = ExpectedBLEULoss
     numbers: tuple = (1, 2, 3, 1, 2)  # of references, where there are several
 
     def batch(self):
@@ -122,11 +121,11 @@ CASES = {
     "float32": Case({"cross_entropy_weight": 0.1}, dtype=torch.float32),
     "float32 eos": Case({"eos_id": EOS}, dtype=torch.float32),
     "fused": Case({"eos_id": EOS, "cross_entropy_weight": 0.3}, fused=True),
-    "reinforce": Case({"samples": 2}, kind=FixedReinforce),
-    "reinforce words": Case({"word_start": STARTS, "cross_entropy_weight": 0.3}, ignored=(1,), kind=FixedReinforce),
-    "minimum risk": Case({"eos_id": EOS, "cross_entropy_weight": 0.3}, split=4, kind=FixedMinimumRisk),
-    "unbiased": Case({"eos_id": EOS, "cross_entropy_weight": 0.3}, several=True, split=1, kind=FixedUnbiased),
-    "unbiased words": Case({"word_start": STARTS}, kind=FixedUnbiased),
+    "reinforce": Case({"samples": 2}, kind=REINFORCE),
+    "reinforce words": Case({"word_start": STARTS, "cross_entropy_weight": 0.3}, ignored=(1,), kind=REINFORCE),
+    "minimum risk": Case({"eos_id": EOS, "cross_entropy_weight": 0.3}, split=4, kind=MINIMUM_RISK),
+    "unbiased": Case({"eos_id": EOS, "cross_entropy_weight": 0.3}, several=True, split=1, kind=UNBIASED),
+    "unbiased words": Case({"word_start": STARTS}, kind=UNBIASED),
 }
 APART = {
     "one process without sentences": Case({"cross_entropy_weight": 0.3}, split=0),
@@ -134,10 +133,10 @@ APART = {
     "one process without sentences words": Case({"word_start": STARTS, "cross_entropy_weight": 0.3}, split=0),
     "one process without sentences words eos": Case({"word_start": STARTS, "eos_id": EOS}, split=5),
     "one process without sentences unbiased": Case(
-        {"eos_id": EOS, "cross_entropy_weight": 0.3}, split=0, kind=FixedUnbiased
+        {"eos_id": EOS, "cross_entropy_weight": 0.3}, split=0, kind=UNBIASED
     ),
-    "one process without sentences reinforce words": Case({"word_start": STARTS}, split=5, kind=FixedReinforce),
-    "nothing that counts minimum risk": Case({"word_start": STARTS}, ignored=(0, 1), kind=FixedMinimumRisk),
+    "one process without sentences reinforce words": Case({"word_start": STARTS}, split=5, kind=REINFORCE),
+    "nothing that counts minimum risk": Case({"word_start": STARTS}, ignored=(0, 1), kind=MINIMUM_RISK),
     "one reference beside two": Case({"eos_id": EOS}, several=True, numbers=(1, 1, 2, 1, 2)),
     "two references beside one": Case({"eos_id": EOS, "smoothing": 0.5}, several=True, numbers=(2, 1, 1, 1, 1)),
     "one reference beside two in words": Case({"word_start": STARTS}, several=True, numbers=(1, 1, 2, 1, 2)),

@@ -1,71 +1,112 @@
 """Minimum risk over a decoder's candidates whose risks are exact expectations: the loss for what a beam sees."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Optional, TypedDict
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from bleugrad.arguments import check_nonnegative
 from bleugrad.expectation import Expectation, expected_score
-from bleugrad.losses.base import LossBase
+from bleugrad.losses.base import Group, LossBase, LossOptions
+from bleugrad.matches.method import MatchMethod
 from bleugrad.outputs.output import Output
 from bleugrad.references.sequences import IdLists, check_ids
 from bleugrad.scores.bleu import BLEU
 
-if TYPE_CHECKING:
-    from torch.distributed import ProcessGroup
-    from typing_extensions import Unpack
+
+def candidate_bleu_loss(
+    logits: Tensor | Output,
+    candidates: Tensor,
+    references: Tensor | IdLists,
+    *,
+    mask: Tensor | None = None,
+    alpha: float = 1.0,
+    length_penalty: float = 1.0,
+    method: MatchMethod | str = "exact",
+    max_order: int = 4,
+    weights: Sequence[float] | None = None,
+    smoothing: float = 1.0,
+    eos_id: int | None = None,
+    sharpness: float = 1.0,
+    end_positions: int | str = 0,
+    ignore_index: int = -100,
+    word_start: Tensor | None = None,
+    reduction: str = "mean",
+    process_group: Group = None,
+) -> Tensor:
+    """Minimum risk over candidates. :class:`bleugrad.CandidateBLEULoss` describes the arguments."""
+    score = BLEU(max_order, weights, smoothing)
+    expectation = Expectation(score, method, "sentence", eos_id, ignore_index, sharpness, end_positions)
+    options = CandidateOptions(expectation, reduction, process_group, 0.0, alpha, length_penalty)
+    return _loss(logits, candidates, references, mask, word_start, options)
 
 
-class CandidateOptions(TypedDict, total=False):
-    """The options of :class:`CandidateBLEULoss` that :class:`bleugrad.ExpectedBLEULoss` has, too."""
+@dataclass(frozen=True)
+class CandidateOptions(LossOptions):
+    """Validated options of :class:`CandidateBLEULoss`."""
 
-    method: str
-    max_order: int
-    weights: Sequence[float] | None
-    smoothing: float
-    eos_id: int | None
-    sharpness: float
-    end_positions: int | str
-    ignore_index: int
-    word_start: Tensor | None
-    reduction: str
-    process_group: Optional["ProcessGroup"]
+    alpha: float
+    length_penalty: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_nonnegative("alpha", self.alpha)
+        check_nonnegative("length_penalty", self.length_penalty)
 
 
-class FedSequencesLoss(LossBase):
-    """A loss of sequences that a decoder was fed, S per sentence, from exact expected BLEU of the rows of each."""
-
-    def __init__(self, options: CandidateOptions) -> None:
-        rest: dict[str, Any] = dict(options)
-        score = BLEU(**{name: rest.pop(name) for name in ("max_order", "weights", "smoothing") if name in rest})
-        chosen = ("method", "eos_id", "ignore_index", "sharpness", "end_positions")
-        expected = {name: rest.pop(name) for name in chosen if name in rest}
-        super().__init__(Expectation(score, level="sentence", **expected), **rest)
-
-    def scored(
-        self, logits: Tensor | Output, sequences: Tensor, references: Tensor | IdLists, mask: Tensor | None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Expected BLEU of the rows (B, S), log-probabilities of the tokens (B, S, T), and which count (B, S, T)."""
-        shape = sequences.shape[:2]
-        value, statistics, targets = expected_score(
-            logits,
-            self.expectation,
-            labels=sequences.flatten(0, 1),
-            references=repeated(references, shape[1], shape[0]),
-            mask=None if mask is None else mask.flatten(0, 1),
-            word_start=self.word_start,
-            label_log_probs=True,
-            pool=self.pool,
-        )
-        assert statistics.label_log_probs is not None
-        assert targets.labelled is not None
-        log_probs = torch.where(targets.labelled, statistics.label_log_probs, 0)
-        return value.view(shape), log_probs.view(sequences.shape), targets.labelled.view(sequences.shape)
+def _loss(
+    logits: Tensor | Output,
+    candidates: Tensor,
+    references: Tensor | IdLists,
+    mask: Tensor | None,
+    word_start: Tensor | None,
+    options: CandidateOptions,
+) -> Tensor:
+    check_sequences("candidates", candidates)
+    value, log_probs, counted = score_sequences(logits, candidates, references, mask, word_start, options)
+    return _weighted(value, log_probs.sum(2), counted.sum(2), options)
 
 
-class CandidateBLEULoss(FedSequencesLoss):
+def _weighted(value: Tensor, log_probs: Tensor, lengths: Tensor, options: CandidateOptions) -> Tensor:
+    """The loss of candidates with expected BLEU ``value``, log-probabilities and lengths, all (B, S)."""
+    scores = log_probs / lengths.clamp(min=1) ** options.length_penalty
+    there = lengths > 0
+    counted = there.any(1)
+    shares = (options.alpha * scores).masked_fill(counted[:, None] & ~there, -torch.inf).softmax(1)
+    return options.reduce((shares * (1 - value)).sum(1), counted)
+
+
+def score_sequences(
+    logits: Tensor | Output,
+    sequences: Tensor,
+    references: Tensor | IdLists,
+    mask: Tensor | None,
+    word_start: Tensor | None,
+    options: LossOptions,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Score the rows of a decoder that was fed sequences (B, S, T).
+
+    Returns the expected BLEU of the rows (B, S), the log-probabilities of the tokens (B, S, T), and which of them count
+    (B, S, T).
+    """
+    batch, number, _ = sequences.shape
+    value, statistics, targets = expected_score(
+        logits,
+        options.expectation,
+        labels=sequences.flatten(0, 1),
+        references=repeated(references, number, batch),
+        mask=None if mask is None else mask.flatten(0, 1),
+        word_start=word_start,
+        label_log_probs=True,
+    )
+    assert statistics.label_log_probs is not None
+    assert targets.labelled is not None
+    log_probs = torch.where(targets.labelled, statistics.label_log_probs, 0)
+    return value.view(batch, number), log_probs.view(sequences.shape), targets.labelled.view(sequences.shape)
+
+
+class CandidateBLEULoss(LossBase):
     """1 - expected BLEU of the rows of each candidate, weighted by the candidates' probabilities.
 
     A search finds S candidates for each sentence, without gradient. The decoder is then fed each candidate, with
@@ -78,15 +119,15 @@ class CandidateBLEULoss(FedSequencesLoss):
 
     The gradient goes through both factors. It is minimum risk training in which the risk of a candidate is an
     expectation over its neighbourhood instead of the BLEU of one sequence. The expected matches are exact given the
-    inputs of the decoder, BLEU of them is the surrogate of :func:`bleugrad.expected_bleu`, and the candidates stand for
+    inputs of the decoder, and BLEU of them is the surrogate of :func:`bleugrad.expected_bleu`. The candidates represent
     all sequences, so the loss is an **estimate** of 1 - E[BLEU]. With one candidate it is
     :class:`bleugrad.ExpectedBLEULoss` of that candidate's rows.
 
     Args:
-        alpha: sharpness of q. 0 gives all candidates the same weight, and no gradient through q.
+        alpha: sharpness of q. With 0 all candidates have the same weight, for any ``length_penalty``, and q has no
+            gradient.
         length_penalty: 0 for log-probabilities, 1 for their mean per token, as in the search that ranks the candidates.
-        options: those of :class:`bleugrad.losses.candidates.CandidateOptions`, by name;
-            :class:`bleugrad.ExpectedBLEULoss` describes them.
+        method: this and the other options are those of :class:`bleugrad.ExpectedBLEULoss` at sentence level.
 
     Add the cross-entropy of the reference yourself: it needs a pass of the decoder that is fed the reference.
 
@@ -101,16 +142,29 @@ class CandidateBLEULoss(FedSequencesLoss):
         (0.68, torch.Size([2, 4, 100]))
     """
 
-    def __init__(
-        self, *, alpha: float = 1.0, length_penalty: float = 1.0, **options: "Unpack[CandidateOptions]"
-    ) -> None:
-        super().__init__(options)
-        self.alpha = check_nonnegative("alpha", alpha)
-        self.length_penalty = check_nonnegative("length_penalty", length_penalty)
+    options: CandidateOptions
 
-    def extra_repr(self) -> str:
-        """The options."""
-        return f"alpha={self.alpha}, length_penalty={self.length_penalty}, {super().extra_repr()}"
+    def __init__(
+        self,
+        *,
+        alpha: float = 1.0,
+        length_penalty: float = 1.0,
+        method: MatchMethod | str = "exact",
+        max_order: int = 4,
+        weights: Sequence[float] | None = None,
+        smoothing: float = 1.0,
+        eos_id: int | None = None,
+        sharpness: float = 1.0,
+        end_positions: int | str = 0,
+        ignore_index: int = -100,
+        word_start: Tensor | None = None,
+        reduction: str = "mean",
+        process_group: Group = None,
+    ) -> None:
+        score = BLEU(max_order, weights, smoothing)
+        expectation = Expectation(score, method, "sentence", eos_id, ignore_index, sharpness, end_positions)
+        options = CandidateOptions(expectation, reduction, process_group, 0.0, alpha, length_penalty)
+        super().__init__(options, word_start)
 
     def forward(
         self,
@@ -120,27 +174,25 @@ class CandidateBLEULoss(FedSequencesLoss):
         *,
         mask: Tensor | None = None,
     ) -> Tensor:
-        """The loss.
+        """Compute the loss.
 
         Args:
-            logits: (B S, T, V) of a decoder fed the candidates, those of a sentence side by side; or a
-                :class:`bleugrad.Projection` of as many rows.
+            logits: (B S, T, V) of a decoder that was fed the candidates, with those of a sentence next to each other;
+                or a :class:`bleugrad.Projection` of as many rows.
             candidates: (B, S, T) token ids, with EOS, padded with ``ignore_index``. A candidate without tokens does not
                 count.
             references: (B, R), (B, K, R) or nested lists, one entry per sentence.
-            mask: (B, S, T) bool, positions that count, by default those with a token.
+            mask: (B, S, T) bool, positions that count. Default: positions with a token.
         """
-        check_sequences("candidates", candidates)
-        value, log_probs, counted = self.scored(logits, candidates, references, mask)
-        return self._weighted(value, log_probs.sum(2), counted.sum(2))
+        return _loss(logits, candidates, references, mask, self.word_start, self.options)
 
     def from_log_probs(
         self, logits: Tensor | Output, log_probs: Tensor, references: Tensor | IdLists, *, mask: Tensor
     ) -> Tensor:
-        """The loss of candidates that are distributions with log-probabilities of their own: members of a soft beam.
+        """Compute the loss of candidates that are distributions with known log-probabilities: members of a soft beam.
 
         Args:
-            logits: (B S, T, V), those of a sentence side by side, or an output object of as many rows.
+            logits: (B S, T, V), with those of a sentence next to each other, or an output object of as many rows.
             log_probs: (B, S), log p of each candidate, with its gradient.
             references: (B, R), (B, K, R) or nested lists, one entry per sentence.
             mask: (B, S, T) bool, positions that count, EOS included. A candidate without positions does not count.
@@ -150,22 +202,9 @@ class CandidateBLEULoss(FedSequencesLoss):
             raise ValueError(f"{found}; expected (B, S) and (B, S, T) of S candidates per sentence")
         again = repeated(references, log_probs.shape[1], len(log_probs))
         value, _, _ = expected_score(
-            logits,
-            self.expectation,
-            references=again,
-            mask=mask.flatten(0, 1),
-            word_start=self.word_start,
-            pool=self.pool,
+            logits, self.options.expectation, references=again, mask=mask.flatten(0, 1), word_start=self.word_start
         )
-        return self._weighted(value.view_as(log_probs), log_probs, mask.sum(2))
-
-    def _weighted(self, value: Tensor, log_probs: Tensor, lengths: Tensor) -> Tensor:
-        """The risks of candidates with this expected BLEU, weighted by log-probabilities and lengths, all (B, S)."""
-        scores = log_probs / lengths.clamp(min=1) ** self.length_penalty
-        there = lengths > 0
-        counted = there.any(1)
-        shares = (self.alpha * scores).masked_fill(counted[:, None] & ~there, -torch.inf).softmax(1)
-        return self.reduce((shares * (1 - value)).sum(1), counted)
+        return _weighted(value.view_as(log_probs), log_probs, mask.sum(2), self.options)
 
 
 def check_sequences(name: str, sequences: object) -> Tensor:
@@ -177,7 +216,7 @@ def check_sequences(name: str, sequences: object) -> Tensor:
 
 
 def repeated(references: Tensor | IdLists, number: int, batch: int) -> Tensor | IdLists:
-    """The references of each sentence ``number`` times, side by side."""
+    """Repeat the references of each sentence ``number`` times, next to each other."""
     if len(references) != batch:
         raise ValueError(f"references has {len(references)} entries; expected {batch}, one for each sentence")
     if isinstance(references, Tensor):

@@ -1,41 +1,124 @@
 """The loss most people import: 1 - expected BLEU, in the place of cross-entropy."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Optional
+from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 
+from bleugrad.arguments import check_share
 from bleugrad.expectation import Expectation, expected_score
 from bleugrad.losses import recipe
-from bleugrad.losses.base import LossBase, LossOptions
+from bleugrad.losses.base import Group, LossBase, LossOptions
 from bleugrad.losses.recipe import adaptive_weight, smoothed_log_probs
+from bleugrad.matches.method import MatchMethod
 from bleugrad.outputs.output import Output
 from bleugrad.references.sequences import IdLists
 from bleugrad.scores.bleu import BLEU
 
-if TYPE_CHECKING:
-    from torch.distributed import ProcessGroup
-    from typing_extensions import Unpack
+
+def expected_bleu_loss(
+    logits: Tensor | Output,
+    labels: Tensor | None = None,
+    *,
+    references: Tensor | IdLists | None = None,
+    mask: Tensor | None = None,
+    method: MatchMethod | str = "exact",
+    level: str = "corpus",
+    max_order: int = 4,
+    weights: Sequence[float] | None = None,
+    smoothing: float = 1.0,
+    eos_id: int | None = None,
+    sharpness: float = 1.0,
+    end_positions: int | str = 0,
+    ignore_index: int = -100,
+    word_start: Tensor | None = None,
+    reduction: str = "mean",
+    cross_entropy_weight: float = 0.0,
+    label_smoothing: float = 0.0,
+    adaptive: bool = False,
+    process_group: Group = None,
+) -> Tensor:
+    """1 - expected BLEU. :class:`bleugrad.ExpectedBLEULoss` describes the arguments."""
+    score = BLEU(max_order, weights, smoothing)
+    expectation = Expectation(score, method, level, eos_id, ignore_index, sharpness, end_positions)
+    shared = (expectation, reduction, process_group, cross_entropy_weight)
+    options = ExpectedOptions(*shared, label_smoothing, adaptive)
+    return expected_score_loss(logits, labels, references, mask, word_start, options)
 
 
-class ExpectedOptions(LossOptions, total=False):
-    """The options of :class:`ExpectedBLEULoss`."""
+@dataclass(frozen=True)
+class ExpectedOptions(LossOptions):
+    """Validated options of :class:`ExpectedScoreLoss`."""
 
-    method: str
-    level: str
-    sharpness: float
-    end_positions: int | str
     label_smoothing: float
     adaptive: bool
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_share("label_smoothing", self.label_smoothing)
+        for name in ("label_smoothing", "adaptive"):
+            if (value := getattr(self, name)) and self.cross_entropy_weight == 0:
+                found = f"{name} is {value}, but cross_entropy_weight is 0"
+                raise ValueError(f"{found}; expected 1 or another weight above 0")
+
+
+def expected_score_loss(
+    logits: Tensor | Output,
+    labels: Tensor | None,
+    references: Tensor | IdLists | None,
+    mask: Tensor | None,
+    word_start: Tensor | None,
+    options: ExpectedOptions,
+) -> Tensor:
+    """1 - the score of an expectation, reduced, plus the weighted cross-entropy."""
+    level, pool = options.expectation.level, options.pool
+    value, statistics, targets = expected_score(
+        logits,
+        options.expectation,
+        labels=labels,
+        references=references,
+        mask=mask,
+        word_start=word_start,
+        label_log_probs=options.cross_entropy_weight > 0,
+        pool=pool,
+    )
+    loss, log_probs = 1 - value, statistics.label_log_probs
+    if options.adaptive:
+        assert log_probs is not None
+        assert targets.labelled is not None
+        loss = adaptive_weight(log_probs, targets.labelled, level, pool) * loss
+    if level == "sentence":
+        loss = options.reduce(loss, targets.limits > 0)
+    if log_probs is None:
+        return loss
+    if options.label_smoothing > 0:
+        assert targets.labels is not None
+        log_probs = smoothed_log_probs(log_probs, logits, targets.labels, options.label_smoothing)
+    return options.add_cross_entropy(loss, log_probs, targets)
+
 
 class ExpectedScoreLoss(LossBase):
-    """1 - the score of an expectation, for any :class:`~bleugrad.scores.score.Score`: 0 is perfect.
+    """1 - the score of an expectation, for any :class:`~bleugrad.scores.score.Score`. 0 is perfect.
 
-    Takes an :class:`~bleugrad.expectation.Expectation` and the options ``word_start``, ``reduction``,
-    ``cross_entropy_weight``, ``label_smoothing``, ``adaptive`` and ``process_group`` of
-    :class:`bleugrad.ExpectedBLEULoss`.
+    Takes an :class:`~bleugrad.expectation.Expectation`, and options of :class:`bleugrad.ExpectedBLEULoss`.
     """
+
+    options: ExpectedOptions
+
+    def __init__(
+        self,
+        expectation: Expectation[Any],
+        *,
+        word_start: Tensor | None = None,
+        reduction: str = "mean",
+        cross_entropy_weight: float = 0.0,
+        label_smoothing: float = 0.0,
+        adaptive: bool = False,
+        process_group: Group = None,
+    ) -> None:
+        shared = (expectation, reduction, process_group, cross_entropy_weight)
+        super().__init__(ExpectedOptions(*shared, label_smoothing, adaptive), word_start)
 
     def forward(
         self,
@@ -45,7 +128,7 @@ class ExpectedScoreLoss(LossBase):
         references: Tensor | IdLists | None = None,
         mask: Tensor | None = None,
     ) -> Tensor:
-        """The loss.
+        """Compute the loss.
 
         Args:
             logits: (B, T, V), or an output object: :class:`bleugrad.Projection`, :class:`bleugrad.CTC` or
@@ -55,30 +138,7 @@ class ExpectedScoreLoss(LossBase):
                 may differ from T.
             mask: (B, T) bool, positions that count. Default: positions with a label. Labels elsewhere are ignored.
         """
-        level, with_labels = self.expectation.level, self.cross_entropy_weight > 0
-        value, statistics, targets = expected_score(
-            logits,
-            self.expectation,
-            labels=labels,
-            references=references,
-            mask=mask,
-            word_start=self.word_start,
-            label_log_probs=with_labels,
-            pool=self.pool,
-        )
-        loss, log_probs = 1 - value, statistics.label_log_probs
-        if self.adaptive:
-            assert log_probs is not None
-            assert targets.labelled is not None
-            loss = adaptive_weight(log_probs, targets.labelled, level, self.pool) * loss
-        if level == "sentence":
-            loss = self.reduce(loss, targets.limits > 0)
-        if log_probs is None:
-            return loss
-        if self.label_smoothing > 0:
-            assert targets.labels is not None
-            log_probs = smoothed_log_probs(log_probs, logits, targets.labels, self.label_smoothing)
-        return self.add_cross_entropy(loss, log_probs, targets)
+        return expected_score_loss(logits, labels, references, mask, self.word_start, self.options)
 
 
 class ExpectedBLEULoss(ExpectedScoreLoss):
@@ -88,9 +148,9 @@ class ExpectedBLEULoss(ExpectedScoreLoss):
     BLEU; :func:`bleugrad.expected_bleu` states what is exact.
 
     Args:
-        method: "exact", "bound" (the paper's), or "clipped_mean" (min(E[count], c), a baseline of one-pass models).
-        level: "corpus" sums the statistics of the batch and computes one score, "sentence" scores each sentence. At
-            corpus level ``reduction="none"`` is an error.
+        method: "exact", "bound" (the paper's), "clipped_mean" (min(E[count], c), a baseline of one-pass models), or a
+            :class:`~bleugrad.matches.method.MatchMethod`.
+        level: "corpus" sums the statistics of the batch and computes one score, "sentence" scores each sentence.
         max_order: highest n-gram order N.
         weights: N non-negative numbers that sum to 1, uniform by default.
         smoothing: added to matches and totals of every order.
@@ -105,15 +165,18 @@ class ExpectedBLEULoss(ExpectedScoreLoss):
         word_start: (V,) bool, tokens that open a word. If given, words are counted, exactly; labels and references
             remain token ids. See :func:`bleugrad.word_start_mask`.
         reduction: "mean" over sentences with a position that counts, "sum", or "none" for (B,), which is 0 for
-            sentences without such a position.
+            sentences without such a position. At corpus level there is one value, so "sum" equals "mean", and "none" is
+            an error.
         cross_entropy_weight: adds this times the cross-entropy of the labels, from the same pass over the logits. It is
             the mean over tokens; at sentence level with "sum" and "none" it is the mean of each sentence.
-        label_smoothing: share of the uniform distribution in the targets of the cross-entropy, 0 to 1.
+        label_smoothing: share of the uniform distribution in the targets of the cross-entropy, 0 to 1. Needs
+            ``cross_entropy_weight``.
         adaptive: multiplies ``1 - BLEU`` by :func:`bleugrad.losses.recipe.bleu_weight`, which is near 0 if the model
             predicts the labels badly, so that cross-entropy trains a weak model. At sentence level each sentence has
-            its own weight, at corpus level the batch has one.
+            its own weight, at corpus level the batch has one. Needs ``cross_entropy_weight``.
         process_group: pools statistics over its processes. If gradients are averaged over processes, as
-            ``DistributedDataParallel`` does, loss and gradients equal those of one process with the whole batch.
+            ``DistributedDataParallel`` does, loss and gradients equal those of one process with the whole batch. An
+            error with "sum" and "none" at sentence level, where there is nothing to pool.
 
     The forward pass computes one softmax, the backward pass scales it, and both need one tensor of the size of the
     logits. All other steps take O(B T R) per order, which dominates if V is small compared with N R. Double backward is
@@ -133,7 +196,7 @@ class ExpectedBLEULoss(ExpectedScoreLoss):
     def __init__(
         self,
         *,
-        method: str = "exact",
+        method: MatchMethod | str = "exact",
         level: str = "corpus",
         max_order: int = 4,
         weights: Sequence[float] | None = None,
@@ -147,12 +210,50 @@ class ExpectedBLEULoss(ExpectedScoreLoss):
         cross_entropy_weight: float = 0.0,
         label_smoothing: float = 0.0,
         adaptive: bool = False,
-        process_group: Optional["ProcessGroup"] = None,
+        process_group: Group = None,
     ) -> None:
-        super().__init__(
-            Expectation(
-                BLEU(max_order, weights, smoothing), method, level, eos_id, ignore_index, sharpness, end_positions
-            ),
+        score = BLEU(max_order, weights, smoothing)
+        expectation = Expectation(score, method, level, eos_id, ignore_index, sharpness, end_positions)
+        shared = (expectation, reduction, process_group, cross_entropy_weight)
+        LossBase.__init__(self, ExpectedOptions(*shared, label_smoothing, adaptive), word_start)
+
+    @classmethod
+    def recommended(
+        cls,
+        *,
+        eos_id: int | None = None,
+        method: MatchMethod | str = "exact",
+        level: str = recipe.LEVEL,
+        max_order: int = 4,
+        weights: Sequence[float] | None = None,
+        smoothing: float = 1.0,
+        sharpness: float = recipe.SHARPNESS,
+        end_positions: int | str = recipe.END_POSITIONS,
+        ignore_index: int = -100,
+        word_start: Tensor | None = None,
+        reduction: str = "mean",
+        cross_entropy_weight: float = 1.0,
+        label_smoothing: float = 0.0,
+        adaptive: bool = True,
+        process_group: Group = None,
+    ) -> "ExpectedBLEULoss":
+        """Return the loss with the recommended options of :mod:`bleugrad.losses.recipe` as defaults. Needs ``eos_id``.
+
+        Example:
+            >>> import bleugrad
+            >>> bleugrad.ExpectedBLEULoss.recommended(eos_id=2).options.adaptive
+            True
+        """
+        return cls(
+            method=method,
+            level=level,
+            max_order=max_order,
+            weights=weights,
+            smoothing=smoothing,
+            eos_id=eos_id,
+            sharpness=sharpness,
+            end_positions=end_positions,
+            ignore_index=ignore_index,
             word_start=word_start,
             reduction=reduction,
             cross_entropy_weight=cross_entropy_weight,
@@ -160,22 +261,3 @@ class ExpectedBLEULoss(ExpectedScoreLoss):
             adaptive=adaptive,
             process_group=process_group,
         )
-
-    @classmethod
-    def recommended(cls, **options: "Unpack[ExpectedOptions]") -> "ExpectedBLEULoss":
-        """The loss with the recommended options of :mod:`bleugrad.losses.recipe`, and others by name. Needs ``eos_id``.
-
-        Example:
-            >>> import bleugrad
-            >>> bleugrad.ExpectedBLEULoss.recommended(eos_id=2).adaptive
-            True
-        """
-        chosen: ExpectedOptions = {
-            "level": recipe.LEVEL,
-            "sharpness": recipe.SHARPNESS,
-            "end_positions": recipe.END_POSITIONS,
-            "cross_entropy_weight": 1.0,
-            "adaptive": True,
-        }
-        chosen.update(options)
-        return cls(**chosen)

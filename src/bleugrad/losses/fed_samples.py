@@ -1,23 +1,23 @@
 """Expected BLEU of a decoder that is fed its own samples: closed form for outputs, score function for inputs."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from bleugrad.expectation import expected_score
-from bleugrad.losses.candidates import CandidateOptions, FedSequencesLoss, check_sequences
+from bleugrad.expectation import Expectation, expected_score
+from bleugrad.losses.base import Group, LossBase, LossOptions
+from bleugrad.losses.candidates import check_sequences, score_sequences
 from bleugrad.losses.sampling import with_gradient_of
+from bleugrad.matches.method import MatchMethod
 from bleugrad.outputs.output import Output
 from bleugrad.outputs.placed import PlacedRows
 from bleugrad.outputs.rows import RowOutput, as_output
 from bleugrad.references.sequences import IdLists
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
+from bleugrad.scores.bleu import BLEU
 
 
-class FedSamplesBLEULoss(FedSequencesLoss):
+class FedSamplesBLEULoss(LossBase):
     """1 - expected BLEU of the rows of a decoder that is fed its own samples, with an **unbiased gradient**.
 
     A decoder is random in two ways: in the tokens x that it is fed, and in the tokens that it emits given them. The
@@ -30,17 +30,16 @@ class FedSamplesBLEULoss(FedSequencesLoss):
     for any b_t that does not depend on x_t and the tokens after it. The first term is the closed form for the outputs,
     the second the score function of the inputs: a stochastic computation graph (Schulman et al., 2015).
 
-    The control variate b_t is an expected BLEU, too: that of the sample's rows up to t, which are known before x_t is
-    drawn, followed by the rows of another sample of the sentence, in the mean over the other samples. What is left to
-    the second term is the effect of the inputs from x_t on. With one sample b_t is 0.
+    The control variate b_t is also an expected BLEU: of the sample's rows up to t, which are known before x_t is drawn,
+    followed by the rows of another sample of the sentence, averaged over the other samples. The second term then
+    contains only the effect of the inputs from x_t on. With one sample b_t is 0.
 
     J is not 1 - E[BLEU] of the samples x themselves: the tokens that are scored are drawn again from the same rows.
-    :class:`bleugrad.ReinforceLoss` with ``from_samples`` estimates that. Without the second term, which is
-    :class:`bleugrad.ExpectedBLEULoss` of the rows, the gradient of J is biased.
+    :class:`bleugrad.ReinforceLoss` with ``from_samples`` estimates that. The first term alone, which is the gradient of
+    :class:`bleugrad.ExpectedBLEULoss` of the rows, is biased.
 
     Args:
-        options: those of :class:`bleugrad.losses.candidates.CandidateOptions`, by name;
-            :class:`bleugrad.ExpectedBLEULoss` describes them.
+        method: this and the other options are those of :class:`bleugrad.ExpectedBLEULoss` at sentence level.
 
     Time is that of :class:`bleugrad.CandidateBLEULoss`, one more softmax without gradient, and the expected matches of
     up to S (S - 1) T sequences per sentence, which do not read the vocabulary.
@@ -56,8 +55,24 @@ class FedSamplesBLEULoss(FedSequencesLoss):
         (0.679, torch.Size([2, 4, 100]))
     """
 
-    def __init__(self, **options: "Unpack[CandidateOptions]") -> None:
-        super().__init__(options)
+    def __init__(
+        self,
+        *,
+        method: MatchMethod | str = "exact",
+        max_order: int = 4,
+        weights: Sequence[float] | None = None,
+        smoothing: float = 1.0,
+        eos_id: int | None = None,
+        sharpness: float = 1.0,
+        end_positions: int | str = 0,
+        ignore_index: int = -100,
+        word_start: Tensor | None = None,
+        reduction: str = "mean",
+        process_group: Group = None,
+    ) -> None:
+        score = BLEU(max_order, weights, smoothing)
+        expectation = Expectation(score, method, "sentence", eos_id, ignore_index, sharpness, end_positions)
+        super().__init__(LossOptions(expectation, reduction, process_group, 0.0), word_start)
 
     def forward(
         self,
@@ -67,27 +82,24 @@ class FedSamplesBLEULoss(FedSequencesLoss):
         *,
         mask: Tensor | None = None,
     ) -> Tensor:
-        """The loss.
+        """Compute the loss.
 
         Args:
-            logits: (B S, T, V) of the decoder that was fed the samples, those of a sentence side by side; or a
-                :class:`bleugrad.Projection` of as many rows.
+            logits: (B S, T, V) of the decoder that was fed the samples, with those of a sentence next to each other; or
+                a :class:`bleugrad.Projection` of as many rows.
             samples: (B, S, T), drawn from these logits token by token, with EOS, padded with ``ignore_index``.
             references: (B, R), (B, K, R) or nested lists, one entry per sentence.
-            mask: (B, S, T) bool, positions that count, by default those with a token.
+            mask: (B, S, T) bool, positions that count. Default: positions with a token.
         """
         check_sequences("samples", samples)
-        bleu, log_probs, counted = self.scored(logits, samples, references, mask)
+        bleu, log_probs, counted = score_sequences(logits, samples, references, mask, self.word_start, self.options)
         baselines = self.baselines(logits, references, counted)
         surrogate = bleu + ((bleu.detach()[..., None] - baselines) * log_probs).sum(2)
-        return self.reduce(with_gradient_of(1 - bleu.mean(1), -surrogate.mean(1)), counted.any(2).any(1))
+        return self.options.reduce(with_gradient_of(1 - bleu.mean(1), -surrogate.mean(1)), counted.any(2).any(1))
 
     @torch.no_grad()
     def baselines(self, logits: Tensor | Output, references: Tensor | IdLists, counted: Tensor) -> Tensor:
-        """(B, S, T), for each token the mean of f over its sample's rows until then, with those of the others after it.
-
-        0 for one sample. ``counted`` (B, S, T) are the tokens of the samples.
-        """
+        """Return b_t of each token, (B, S, T). ``counted`` (B, S, T) are the tokens of the samples."""
         (batch, number, steps), device = counted.shape, counted.device
         output = as_output(logits)
         if number == 1 or not isinstance(output, RowOutput):
@@ -105,13 +117,13 @@ class FedSamplesBLEULoss(FedSequencesLoss):
         rows = PlacedRows(output, joined(place)[needed], sentences)
         again = picked(references, sentences.div(number, rounding_mode="floor"))
         value, _, _ = expected_score(
-            rows, self.expectation, references=again, mask=joined(counted)[needed], word_start=self.word_start
+            rows, self.options.expectation, references=again, mask=joined(counted)[needed], word_start=self.word_start
         )
         return value.new_zeros(needed.shape).masked_scatter(needed, value).mean(2)
 
 
 def picked(references: Tensor | IdLists, index: Tensor) -> Tensor | IdLists:
-    """The references of the sentences ``index``."""
+    """Return the references of the sentences ``index``."""
     if isinstance(references, Tensor):
         return references[index.to(references.device)]
     return [references[one] for one in index.tolist()]

@@ -1,19 +1,104 @@
 """Minimum risk training: expected BLEU over a set of candidates whose probabilities are renormalised."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from bleugrad.arguments import check_nonnegative
-from bleugrad.losses.base import LossOptions
-from bleugrad.losses.rewards import RewardedSamples
-from bleugrad.losses.sampling import SampledLossBase, SampledRows, check_samples, with_gradient_of
+from bleugrad.expectation import Expectation
+from bleugrad.losses import sampling
+from bleugrad.losses.base import Group
+from bleugrad.losses.rewards import RewardedSamples, reward_rows
+from bleugrad.losses.sampling import Draws, SampledLossBase, SampledOptions, SampleStatistics
 from bleugrad.references.sequences import IdLists
 from bleugrad.references.targets import Targets
+from bleugrad.scores.bleu import BLEU
 
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
+
+def minimum_risk_loss(
+    logits: Tensor,
+    labels: Tensor | None = None,
+    *,
+    references: Tensor | IdLists | None = None,
+    mask: Tensor | None = None,
+    samples: int = 8,
+    alpha: float = 0.005,
+    include_reference: bool = False,
+    scale_by_alpha: bool = False,
+    generator: torch.Generator | int | None = None,
+    max_order: int = 4,
+    weights: Sequence[float] | None = None,
+    smoothing: float = 1.0,
+    eos_id: int | None = None,
+    ignore_index: int = -100,
+    word_start: Tensor | None = None,
+    reduction: str = "mean",
+    cross_entropy_weight: float = 0.0,
+    process_group: Group = None,
+) -> Tensor:
+    """Minimum risk training on 1 - BLEU. :class:`bleugrad.MinimumRiskLoss` describes the arguments."""
+    expectation = Expectation(BLEU(max_order, weights, smoothing), "exact", "sentence", eos_id, ignore_index)
+    draws, shared = Draws(samples, generator), (expectation, reduction, process_group, cross_entropy_weight)
+    options = RiskOptions(*shared, draws, alpha, include_reference, scale_by_alpha)
+    return _drawn_loss(
+        logits, sampling.sampled_targets(logits, labels, references, mask, word_start, options), options
+    )[0]
+
+
+@dataclass(frozen=True)
+class RiskOptions(SampledOptions):
+    """Validated options of :class:`bleugrad.MinimumRiskLoss`."""
+
+    alpha: float
+    include_reference: bool
+    scale_by_alpha: bool
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        least = 1 if self.include_reference else 2
+        sampling.check_samples(self.draws.samples, least, ": one candidate alone has no gradient")
+        if check_nonnegative("alpha", self.alpha) == 0:
+            raise ValueError("alpha is 0; expected a number above 0")
+
+
+def _drawn_loss(logits: Tensor, targets: Targets, options: RiskOptions) -> tuple[Tensor, SampleStatistics]:
+    """The loss of samples of the rows, and their statistics."""
+    with torch.autocast(logits.device.type, enabled=False):
+        labels = sampling.given_labels(targets, "include_reference is True") if options.include_reference else None
+        drawn = sampling.sample_rows(logits, targets, options, None if labels is None else labels[..., None])
+        tokens, of_tokens = drawn.tokens, drawn.log_probs
+        if labels is not None:
+            tokens = torch.cat([tokens, labels[:, None]], 1)
+            of_tokens = torch.cat([of_tokens, drawn.chosen_log_probs.transpose(1, 2)], 1)
+        candidates = reward_rows(tokens, targets, options.expectation.score)
+        chosen = distinct(candidates)
+        if labels is not None and targets.labelled is not None:  # labels with gaps are no candidate
+            chosen[:, -1] &= ~(candidates.scored[:, -1] & ~targets.labelled).any(1)
+        log_probs, counted = candidates.log_probs(of_tokens), targets.limits > 0
+        loss, statistics = _risk(candidates, chosen, log_probs, options.draws.samples, counted, options)
+        return options.add_cross_entropy(loss, drawn.label_log_probs, targets), statistics
+
+
+def _risk(
+    candidates: RewardedSamples, chosen: Tensor, log_probs: Tensor, drawn: int, counted: Tensor, options: RiskOptions
+) -> tuple[Tensor, SampleStatistics]:
+    """The loss of chosen candidates (B, S), of which the first ``drawn`` are samples, and their statistics."""
+    shares = (options.alpha * log_probs).masked_fill(~chosen, -torch.inf).softmax(1)
+    reward = (shares * candidates.rewards.to(shares.dtype)).sum(1)
+    risk = 1 - reward
+    loss = options.reduce(
+        sampling.with_gradient_of(risk, risk if options.scale_by_alpha else risk / options.alpha), counted
+    )
+    return loss, sampling.sample_statistics(candidates.first(drawn), reward[:, None], counted)
+
+
+def distinct(candidates: RewardedSamples) -> Tensor:
+    """Return which candidates differ from all before them, (B, S). O(B S^2 T) time and memory."""
+    canonical = torch.where(candidates.scored, candidates.tokens, -1)
+    equal = (canonical[:, :, None] == canonical[:, None, :]).all(3)
+    return ~equal.tril(-1).any(2)
 
 
 class MinimumRiskLoss(SampledLossBase):
@@ -25,25 +110,23 @@ class MinimumRiskLoss(SampledLossBase):
         value    = sum over candidates of q(x) (1 - r(x))
         gradient = sum over candidates of -q(x) (r(x) - sum of q r) grad log p(x)
 
-    averaged over sentences and not divided by length. The gradient is that of the value over alpha, so that its size
-    does not shrink with alpha and compares with the other losses': for alpha = 1 and every possible sequence among the
-    candidates both are exactly those of 1 - E[BLEU]; for a small alpha and S distinct samples the gradient is
-    (S - 1) / S times REINFORCE's with the leave-one-out baseline.
+    Both are averaged over sentences and not divided by length. The gradient is that of the value divided by alpha, so
+    its size does not shrink with alpha and can be compared with other losses. With alpha = 1 and all possible sequences
+    as candidates, value and gradient are those of 1 - E[BLEU]. With a small alpha and S distinct samples, the gradient
+    is (S - 1) / S times that of REINFORCE with the leave-one-out baseline.
 
     Args:
-        samples: drawn from the rows of the logits for each sentence; what is drawn twice counts once.
+        samples: number S of samples per sentence, drawn from the rows of the logits. Equal samples count once.
         alpha: sharpness of q, above 0.
-        include_reference: whether the labels are a candidate too; a sentence without a label at each of its positions
-            goes without.
-        scale_by_alpha: gives the value's own gradient, alpha times the one above.
-        generator: where the random numbers come from: a ``torch.Generator`` on the device of the logits, a seed for one
-            of the loss's own, or None for torch's default.
-        options: those of :class:`bleugrad.ExpectedBLEULoss` but ``method`` and ``level``, by name.
+        include_reference: add the labels to the candidates, for sentences with a label at each position that counts.
+        scale_by_alpha: use the gradient of the value itself, alpha times the one above.
+        generator: source of the random numbers, see :class:`bleugrad.ReinforceLoss`.
+        max_order: this and the other options are those of :class:`bleugrad.ExpectedBLEULoss`.
 
-    After a call ``statistics`` holds the samples, their rewards and, as baseline, the mean reward under q, as
-    :class:`~bleugrad.losses.sampling.SampleStatistics`; the reference is not among them.
+    After a call, ``statistics`` holds the samples, their rewards, and as baseline the mean reward under q, as
+    :class:`~bleugrad.losses.sampling.SampleStatistics`. The labels are not among the samples.
 
-    Cost as :class:`bleugrad.ReinforceLoss`, and O(S^2 T) comparisons per sentence to find equal candidates.
+    The cost is that of :class:`bleugrad.ReinforceLoss`, and O(S^2 T) comparisons per sentence to find equal candidates.
 
     Example:
         >>> import torch, bleugrad
@@ -56,6 +139,9 @@ class MinimumRiskLoss(SampledLossBase):
         (0.58, torch.Size([2, 5, 100]))
     """
 
+    options: RiskOptions
+    drawn_loss = staticmethod(_drawn_loss)
+
     def __init__(
         self,
         *,
@@ -64,77 +150,38 @@ class MinimumRiskLoss(SampledLossBase):
         include_reference: bool = False,
         scale_by_alpha: bool = False,
         generator: torch.Generator | int | None = None,
-        **options: "Unpack[LossOptions]",
+        max_order: int = 4,
+        weights: Sequence[float] | None = None,
+        smoothing: float = 1.0,
+        eos_id: int | None = None,
+        ignore_index: int = -100,
+        word_start: Tensor | None = None,
+        reduction: str = "mean",
+        cross_entropy_weight: float = 0.0,
+        process_group: Group = None,
     ) -> None:
-        super().__init__(samples, generator, options)
-        check_samples(samples, 1 if include_reference else 2, ": one candidate alone has no gradient")
-        self.alpha = check_nonnegative("alpha", alpha)
-        if self.alpha == 0:
-            raise ValueError("alpha is 0; expected a number above 0")
-        self.include_reference = include_reference
-        self.scale_by_alpha = scale_by_alpha
-
-    def extra_repr(self) -> str:
-        """The options, as they were given."""
-        return (
-            f"alpha={self.alpha}, include_reference={self.include_reference}, scale_by_alpha={self.scale_by_alpha}, "
-            f"{super().extra_repr()}"
-        )
-
-    def _drawn_loss(self, drawn: SampledRows) -> Tensor:
-        tokens, of_tokens, targets = drawn.tokens, drawn.log_probs, drawn.targets
-        if self.include_reference:
-            assert targets.labels is not None
-            tokens = torch.cat([tokens, targets.labels[:, None]], 1)
-            of_tokens = torch.cat([of_tokens, drawn.chosen_log_probs.transpose(1, 2)], 1)
-        candidates = self._reward_rows(tokens, targets)
-        chosen = distinct(candidates) & self._labelled(candidates, targets)
-        log_probs = candidates.log_probs(of_tokens)
-        return self._loss(candidates, chosen, log_probs, self.samples, targets.limits > 0)
-
-    def _chosen(self, targets: Targets, shape: tuple[int, int]) -> Tensor:
-        if not self.include_reference:
-            return super()._chosen(targets, shape)
-        if targets.labels is None:
-            raise TypeError("labels is None; expected (B, T) token ids, since include_reference is True")
-        return targets.labels[..., None]
+        expectation = Expectation(BLEU(max_order, weights, smoothing), "exact", "sentence", eos_id, ignore_index)
+        draws, shared = Draws(samples, generator), (expectation, reduction, process_group, cross_entropy_weight)
+        super().__init__(RiskOptions(*shared, draws, alpha, include_reference, scale_by_alpha), word_start)
 
     def from_samples(
         self, tokens: Tensor, log_probs: Tensor, references: Tensor | IdLists, *, mask: Tensor | None = None
     ) -> Tensor:
-        """The loss of candidates a decoder has made, by sampling or search; those equal to an earlier one are left out.
+        """Compute the loss of candidates of a decoder, from sampling or search. Equal candidates count once.
+
+        ``samples`` and ``generator`` concern drawn samples only. ``include_reference`` is an error: give the reference
+        as one of the candidates.
 
         Args:
-            tokens: (B, S, T); ``ignore_index`` where nothing counts, and what follows the first ``eos_id`` does not
-                count either. S need not be ``samples``. The reference is a candidate only if it is among them.
-            log_probs: (B, S, T), the log-probability the decoder gave each token, with its gradient; that of the EOS
-                belongs to it.
+            tokens: (B, S, T), padded with ``ignore_index``. Tokens after the first ``eos_id`` do not count.
+            log_probs: (B, S, T), the log-probability of each token, with its gradient; that of EOS counts.
             references: (B, R), (B, K, R) or nested lists.
-            mask: (B, S, T) bool, True where a token counts (or is the EOS).
+            mask: (B, S, T) bool, True where a token counts, EOS included.
         """
+        if self.options.include_reference:
+            raise ValueError("include_reference is True, but candidates are given; expected the reference among them")
         given = self._given(tokens, log_probs, references, mask)
-        number = check_samples(given.log_probs.shape[1], 2, ", as tokens (B, S, T): one alone has no gradient")
-        return self._loss(given.samples, distinct(given.samples), given.log_probs, number, given.counted)
-
-    def _labelled(self, candidates: RewardedSamples, targets: Targets) -> Tensor:
-        """Which candidates (B, S) have a token at each position they are scored at: all, but for the reference."""
-        whole = torch.ones_like(candidates.lengths, dtype=torch.bool)
-        if self.include_reference and targets.labelled is not None:
-            whole[:, -1] = ~(candidates.scored[:, -1] & ~targets.labelled).any(1)
-        return whole
-
-    def _loss(
-        self, candidates: RewardedSamples, chosen: Tensor, log_probs: Tensor, drawn: int, counted: Tensor
-    ) -> Tensor:
-        shares = (self.alpha * log_probs).masked_fill(~chosen, -torch.inf).softmax(1)
-        expected_reward = (shares * candidates.rewards.to(shares.dtype)).sum(1)
-        self._record(candidates.first(drawn), expected_reward[:, None], counted)
-        risk = 1 - expected_reward
-        return self.reduce(with_gradient_of(risk, risk if self.scale_by_alpha else risk / self.alpha), counted)
-
-
-def distinct(candidates: RewardedSamples) -> Tensor:
-    """Which candidates differ from all before them, (B, S). O(B S^2 T) time and memory."""
-    canonical = torch.where(candidates.scored, candidates.tokens, -1)
-    equal = (canonical[:, :, None] == canonical[:, None, :]).all(3)
-    return ~equal.tril(-1).any(2)
+        number = sampling.check_samples(given.log_probs.shape[1], 2, ", as tokens (B, S, T): one alone has no gradient")
+        return self._record(
+            *_risk(given.samples, distinct(given.samples), given.log_probs, number, given.counted, self.options)
+        )

@@ -7,7 +7,14 @@ from torch import Tensor
 
 from bleugrad.backends.dtypes import widest_float
 from bleugrad.references.sequences import References, before_eos, close_up
-from bleugrad.scores.bleu import BLEU, brevity_penalties, closest_lengths, smoothed_precisions, weighted_geometric_mean
+from bleugrad.references.targets import Targets
+from bleugrad.scores.bleu import (
+    BLEU,
+    brevity_penalties,
+    closest_lengths,
+    smoothed_precisions,
+    weighted_geometric_mean,
+)
 from bleugrad.scores.bleu_of_ids import clipped_matches, in_words
 
 
@@ -47,8 +54,8 @@ def reward_samples(
 
     Args:
         tokens: (B, S, T) ids.
-        valid: (B, S, T) or (B, 1, T) bool, positions that count; the sequence is what stands there before EOS.
-        references: of the B sentences, in tokens.
+        valid: (B, S, T) or (B, 1, T) bool, positions that count. A sequence is the tokens there before EOS.
+        references: those of the B sentences, in tokens.
         score: orders, weights and smoothing.
         eos_id: sequences end before it.
         word_start: (V,) bool, tokens that open a word; None to count tokens.
@@ -61,7 +68,7 @@ def reward_samples(
     ids, lengths = close_up(torch.where(kept, tokens, 0).flatten(0, 1), kept.flatten(0, 1))
     folded = References(references.ids.repeat_interleave(samples, 0), references.lengths.repeat_interleave(samples, 0))
     if word_start is not None:
-        ids, lengths, folded = in_words(ids, lengths, folded, word_start)
+        ids, lengths, folded = in_words(ids, lengths, folded, word_start.to(ids.device))
     matches = clipped_matches(ids, lengths, folded, score.max_order)
     kind = widest_float(tokens.device)
     rewards = score_matches(matches.to(kind), lengths, closest_lengths(folded, lengths), score)
@@ -72,6 +79,12 @@ def reward_samples(
         lengths=lengths.view(batch, samples),
         rewards=rewards.view(batch, samples),
     )
+
+
+def reward_rows(tokens: Tensor, targets: Targets, score: BLEU) -> RewardedSamples:
+    """Rewards of tokens (B, S, T) at the positions of the targets."""
+    valid = torch.ones_like(tokens[:, :1], dtype=torch.bool) if targets.mask is None else targets.mask[:, None]
+    return reward_samples(tokens, valid, targets.tokens, score, targets.eos_id, targets.word_start)
 
 
 def score_matches(matches: Tensor, lengths: Tensor, reference_lengths: Tensor, score: BLEU) -> Tensor:

@@ -1,8 +1,7 @@
-"""What the sampled losses share: options, random numbers, statistics, and the samples of a batch."""
+"""Samples of a batch: drawn from the rows of logits, or given by a decoder; and the base of the losses from them."""
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -10,33 +9,24 @@ from torch import Tensor
 from bleugrad.arguments import check_int
 from bleugrad.backends import operations
 from bleugrad.backends.dtypes import widest_float
-from bleugrad.expectation import Expectation
 from bleugrad.losses.base import LossBase, LossOptions
 from bleugrad.losses.rewards import RewardedSamples, reward_samples
 from bleugrad.matches.statistics import check_rows
 from bleugrad.outputs.rows import Rows
-from bleugrad.references.sequences import (
-    IdLists,
-    References,
-    check_batch,
-    check_ids,
-    check_range,
-    prepare_references,
-)
+from bleugrad.references.sequences import IdLists, References, check_batch, check_ids, check_range, prepare_references
 from bleugrad.references.targets import Targets, prepare_targets
-from bleugrad.scores.bleu import BLEU
 
 
 @dataclass(frozen=True)
 class SampleStatistics:
-    """What a sampled loss saw in its last call, detached. S samples per sentence.
+    """Samples and rewards of the last call of a sampled loss, detached. S samples per sentence.
 
     Attributes:
-        tokens: (B, S, T), the samples where they were drawn, with what follows their EOS or does not count.
-        lengths: (B, S), of the sequences that were rewarded.
+        tokens: (B, S, T), the samples at their positions, including tokens after EOS and tokens that do not count.
+        lengths: (B, S), lengths of the rewarded sequences.
         rewards: (B, S), smoothed sentence BLEU.
-        baselines: (B, S), what was subtracted from the rewards.
-        counted: (B,), False where a sentence has no position that counts; the means below leave it out.
+        baselines: (B, S), subtracted from the rewards.
+        counted: (B,), False for a sentence without a position that counts. The means below leave it out.
     """
 
     tokens: Tensor
@@ -47,7 +37,7 @@ class SampleStatistics:
 
     @property
     def advantages(self) -> Tensor:
-        """Rewards less baselines, (B, S)."""
+        """Rewards minus baselines, (B, S)."""
         return self.rewards - self.baselines
 
     @property
@@ -70,6 +60,117 @@ class SampleStatistics:
         return torch.where(self.counted[:, None], values, 0).sum() / number
 
 
+def sample_statistics(samples: RewardedSamples, baselines: Tensor, counted: Tensor) -> SampleStatistics:
+    """Statistics of samples with baselines (B, S) or (B, 1)."""
+    baselines = baselines.detach().expand_as(samples.rewards)
+    return SampleStatistics(samples.tokens, samples.lengths, samples.rewards, baselines, counted)
+
+
+class Draws:
+    """The number of samples per sentence, and the generator of their random numbers.
+
+    ``generator`` is a ``torch.Generator`` on the device of the logits, a seed for a generator of its own, or None for
+    the default generator of torch.
+    """
+
+    def __init__(self, samples: object, generator: object) -> None:
+        self.samples = check_samples(samples)
+        if generator is not None and not isinstance(generator, torch.Generator):
+            if isinstance(generator, bool) or not isinstance(generator, int):
+                found = f"generator is a {type(generator).__name__}"
+                raise TypeError(f"{found}; expected a torch.Generator, a seed (int) or None")
+            check_int("generator", generator)
+        self.seed = generator if isinstance(generator, int) else None
+        self.generator = generator if isinstance(generator, torch.Generator) else None
+
+    def __repr__(self) -> str:
+        return f"samples={self.samples}"
+
+    def uniform(self, batch: int, steps: int, device: torch.device) -> Tensor:
+        """Random numbers for each row, (B, T, S) in 0..1."""
+        shape, kind = (batch, steps, self.samples), widest_float(device)
+        if self.seed is None and self.generator is None:
+            return torch.rand(shape, dtype=kind, device=device)
+        if torch.compiler.is_compiling():
+            raise RuntimeError("a generator or seed cannot be compiled; expected generator=None under torch.compile")
+        if self.seed is not None and (self.generator is None or self.generator.device.type != device.type):
+            self.generator = torch.Generator(device).manual_seed(self.seed)
+        return torch.rand(shape, generator=self.generator, dtype=kind, device=device)
+
+
+@dataclass(frozen=True)
+class SampledOptions(LossOptions):
+    """Validated options of a loss from samples."""
+
+    draws: Draws
+
+
+@dataclass(frozen=True)
+class SampledRows:
+    """Samples of the rows of a batch, and log-probabilities of chosen tokens from the same softmax.
+
+    ``tokens`` (B, S, T) have ``log_probs`` (B, S, T). ``greedy`` (B, T) is the most likely token of each row.
+    ``chosen_log_probs`` (B, T, J) belong to the chosen tokens. ``label_log_probs`` (B, T) belong to the labels; they
+    are None without cross-entropy. ``opening`` (B, T) is the probability that a token opens a word.
+    """
+
+    tokens: Tensor
+    log_probs: Tensor
+    greedy: Tensor
+    chosen_log_probs: Tensor
+    label_log_probs: Tensor | None
+    opening: Tensor
+
+
+def sampled_targets(
+    logits: Tensor,
+    labels: Tensor | None,
+    references: Tensor | IdLists | None,
+    mask: Tensor | None,
+    word_start: Tensor | None,
+    options: LossOptions,
+    patterns: bool = False,
+) -> Targets:
+    """Targets of logits (B, T, V), checked; with the n-grams of the references if ``patterns``."""
+    rows, expectation = Rows(logits), options.expectation
+    return prepare_targets(
+        rows.shape,
+        rows.device,
+        labels,
+        references,
+        mask,
+        eos_id=expectation.eos_id,
+        ignore_index=expectation.ignore_index,
+        word_start=word_start,
+        max_order=expectation.score.max_order if patterns else None,
+    )
+
+
+def sample_rows(logits: Tensor, targets: Targets, options: SampledOptions, chosen: Tensor | None = None) -> SampledRows:
+    """Sample the rows of the logits. ``chosen`` (B, T, J) are more tokens whose log-probabilities are wanted."""
+    batch, steps, _ = logits.shape
+    with_labels, number = options.cross_entropy_weight > 0, options.draws.samples
+    if chosen is None:
+        chosen = targets.columns.new_empty(batch, steps, 0)
+    if with_labels:
+        chosen = torch.cat([chosen, given_labels(targets, "cross_entropy_weight is above 0")[..., None]], 2)
+    opening_of = None if targets.patterns is None else targets.word_start
+    uniform = options.draws.uniform(batch, steps, logits.device)
+    tokens, log_probs, greedy, opening = operations.sampled_rows(logits, uniform, chosen, opening_of)
+    check_rows(log_probs, targets)
+    of_tokens, of_chosen, of_labels = log_probs[..., :number], log_probs[..., number:], None
+    if with_labels:
+        of_chosen, of_labels = of_chosen[..., :-1], of_chosen[..., -1]
+    return SampledRows(tokens.transpose(1, 2), of_tokens.transpose(1, 2), greedy, of_chosen, of_labels, opening)
+
+
+def given_labels(targets: Targets, reason: str) -> Tensor:
+    """Return the labels (B, T), or raise if there are none."""
+    if targets.labels is None:
+        raise TypeError(f"labels is None; expected (B, T) token ids, since {reason}")
+    return targets.labels
+
+
 @dataclass(frozen=True)
 class GivenSamples:
     """Rewarded sequences of a decoder, their log-probabilities (B, S), references, and the counted sentences (B,)."""
@@ -80,46 +181,22 @@ class GivenSamples:
     counted: Tensor
 
 
-@dataclass(frozen=True)
-class SampledRows:
-    """Samples drawn from the rows of a batch, with log-probabilities of chosen tokens from the same softmax.
-
-    ``tokens`` (B, S, T) with ``log_probs`` (B, S, T). ``greedy`` (B, T) is the most likely token of each row.
-    ``chosen_log_probs`` (B, T, J) are those of the tokens that were asked for, ``label_log_probs`` (B, T) those of the
-    labels where cross-entropy is wanted, and ``opening`` (B, T) the probability that a token opens a word.
-    """
-
-    targets: Targets
-    tokens: Tensor
-    log_probs: Tensor
-    greedy: Tensor
-    chosen_log_probs: Tensor
-    label_log_probs: Tensor | None
-    opening: Tensor
-
-
-class SampledLossBase(LossBase, ABC):
+class SampledLossBase(LossBase):
     """A loss from samples of each sentence.
 
-    ``statistics`` describes the last call; it is None before the first, and is not recorded under torch.compile.
+    ``statistics`` describes the last call. It is None before the first call, and not recorded under torch.compile.
     """
 
+    options: SampledOptions
     statistics: SampleStatistics | None
+    drawn_loss: "ClassVar[staticmethod[[Tensor, Targets, Any], tuple[Tensor, SampleStatistics]]]"
+    """The loss of samples of logits (B, T, V), and its statistics."""
     patterns = False
     """Whether the targets need the n-grams of the references."""
 
-    def __init__(self, samples: int, generator: torch.Generator | int | None, options: LossOptions) -> None:
-        rest: dict[str, Any] = dict(options)
-        score = {name: rest.pop(name) for name in ("max_order", "weights", "smoothing") if name in rest}
-        ids = {name: rest.pop(name) for name in ("eos_id", "ignore_index") if name in rest}
-        super().__init__(Expectation(BLEU(**score), "exact", "sentence", **ids), **rest)
-        self.samples = check_samples(samples)
-        self.seed, self.generator = _check_generator(generator)
-        self.statistics = None
-
-    def extra_repr(self) -> str:
-        """The options."""
-        return f"samples={self.samples}, {super().extra_repr()}"
+    def __init__(self, options: SampledOptions, word_start: Tensor | None) -> None:
+        super().__init__(options, word_start)
+        self.samples, self.statistics = options.draws.samples, None
 
     def forward(
         self,
@@ -129,117 +206,54 @@ class SampledLossBase(LossBase, ABC):
         references: Tensor | IdLists | None = None,
         mask: Tensor | None = None,
     ) -> Tensor:
-        """The loss, of samples drawn from the rows of the logits.
+        """Compute the loss of samples that are drawn from the rows of the logits.
 
         Args:
             logits: (B, T, V).
-            labels: (B, T), as for cross-entropy. May be left out where ``references`` are given, unless the
-                cross-entropy or a candidate is made of them.
-            references: where they are not the labels: (B, R), (B, K, R) or nested lists; lengths need not be T.
-            mask: (B, T) bool, positions that count; by default those with a label.
+            labels: (B, T), as for cross-entropy. Optional if ``references`` are given, unless cross-entropy is added or
+                the labels are a candidate.
+            references: references of BLEU if they are not the labels: (B, R), (B, K, R) or nested lists. Their lengths
+                may differ from T.
+            mask: (B, T) bool, positions that count. Default: positions with a label.
         """
-        with torch.autocast(Rows(logits).device.type, enabled=False):
-            drawn = self._sample(logits, labels, references, mask)
-            return self.add_cross_entropy(self._drawn_loss(drawn), drawn.label_log_probs, drawn.targets)
+        given = (logits, labels, references, mask, self.word_start, self.options, self.patterns)
+        return self._record(*self.drawn_loss(logits, sampled_targets(*given), self.options))
 
-    @abstractmethod
-    def _drawn_loss(self, drawn: SampledRows) -> Tensor:
-        """The loss without cross-entropy."""
+    def _record(self, loss: Tensor, statistics: SampleStatistics) -> Tensor:
+        if not torch.compiler.is_compiling():
+            self.statistics = statistics
+        return loss
 
-    def _sample(
-        self,
-        logits: Tensor,
-        labels: Tensor | None,
-        references: Tensor | IdLists | None,
-        mask: Tensor | None,
-    ) -> SampledRows:
-        """Samples of the rows of the logits, with the targets; all is checked."""
-        rows, expectation = Rows(logits), self.expectation
-        targets = prepare_targets(
-            rows.shape,
-            rows.device,
-            labels,
-            references,
-            mask,
-            eos_id=expectation.eos_id,
-            ignore_index=expectation.ignore_index,
-            word_start=self.word_start,
-            max_order=expectation.score.max_order if self.patterns else None,
-        )
-        batch, steps, _ = rows.shape
-        chosen = self._chosen(targets, (batch, steps))
-        if self.cross_entropy_weight > 0:
-            if targets.labels is None:
-                raise TypeError("labels is None; expected (B, T) token ids, since cross_entropy_weight is above 0")
-            chosen = torch.cat([chosen, targets.labels[..., None]], 2)
-        uniform = self._uniform(batch, steps, rows.device)
-        tokens, log_probs, greedy, opening = operations.sampled_rows(
-            logits, uniform, chosen, targets.word_start if self.patterns else None
-        )
-        check_rows(log_probs, targets)
-        of_tokens, of_chosen = log_probs[..., : self.samples], log_probs[..., self.samples :]
-        of_labels = None
-        if self.cross_entropy_weight > 0:
-            of_chosen, of_labels = of_chosen[..., :-1], of_chosen[..., -1]
-        return SampledRows(
-            targets, tokens.transpose(1, 2), of_tokens.transpose(1, 2), greedy, of_chosen, of_labels, opening
-        )
-
-    def _chosen(self, targets: Targets, shape: tuple[int, int]) -> Tensor:
-        """Tokens (B, T, J) whose log-probabilities are wanted besides those of the samples."""
-        return targets.columns.new_empty(*shape, 0)
-
-    def _uniform(self, batch: int, steps: int, device: torch.device) -> Tensor:
-        """Random numbers of each row, (B, T, S) in 0..1."""
-        shape, kind = (batch, steps, self.samples), widest_float(device)
-        if self.seed is None and self.generator is None:
-            return torch.rand(shape, dtype=kind, device=device)
-        if torch.compiler.is_compiling():
-            raise RuntimeError("a generator or seed cannot be compiled; expected generator=None under torch.compile")
-        if self.seed is not None and (self.generator is None or self.generator.device.type != device.type):
-            self.generator = torch.Generator(device).manual_seed(self.seed)
-        return torch.rand(shape, generator=self.generator, dtype=kind, device=device)
-
-    def _reward(self, tokens: Tensor, valid: Tensor, references: References) -> RewardedSamples:
-        expectation = self.expectation
-        word_start = self.word_start
-        if word_start is not None:
-            word_start = word_start.to(tokens.device)
-        return reward_samples(tokens, valid, references, expectation.score, expectation.eos_id, word_start)
-
-    def _reward_rows(self, tokens: Tensor, targets: Targets) -> RewardedSamples:
-        """Rewards of tokens (B, S, T) that stand at the positions of the targets."""
-        valid = torch.ones_like(tokens[:, :1], dtype=torch.bool) if targets.mask is None else targets.mask[:, None]
-        return self._reward(tokens, valid, targets.tokens)
-
-    def _record(self, samples: RewardedSamples, baselines: Tensor, counted: Tensor) -> None:
-        if torch.compiler.is_compiling():
-            return
-        baselines = baselines.detach().expand_as(samples.rewards)
-        self.statistics = SampleStatistics(samples.tokens, samples.lengths, samples.rewards, baselines, counted)
+    def _reward(self, tokens: Tensor, references: References, valid: Tensor) -> RewardedSamples:
+        expectation = self.options.expectation
+        tokens = torch.where(valid, tokens, 0)
+        return reward_samples(tokens, valid, references, expectation.score, expectation.eos_id, self.word_start)
 
     def _given(
         self, tokens: Tensor, log_probs: Tensor, references: Tensor | IdLists, mask: Tensor | None
     ) -> GivenSamples:
         """Check and reward the samples of a decoder: tokens and log-probabilities (B, S, T), or (B, T) for S = 1."""
-        if self.cross_entropy_weight > 0:
+        expectation = self.options.expectation
+        if self.options.cross_entropy_weight > 0:
             raise ValueError(
                 "cross_entropy_weight is above 0, but samples come without logits; add cross-entropy yourself"
             )
-        ignore_index = self.expectation.ignore_index
         ids = check_given_tokens("tokens", tokens)
-        of_tokens = _check_log_probs(log_probs, tokens).view_as(ids)
-        valid = (ids != ignore_index) & _check_given_mask(mask, tokens).view_as(ids)
-        check_range("tokens", ids, valid, None, ignore_index)
+        of_tokens = _check_like("log_probs", log_probs, tokens, "a floating tensor, the log-probability of each token")
+        of_tokens = of_tokens.to(torch.promote_types(of_tokens.dtype, torch.float32)).view_as(ids)
+        valid = ids != expectation.ignore_index
+        if mask is not None:
+            valid &= _check_like("mask", mask, tokens, "a bool tensor, True where a token counts").view_as(ids)
+        check_range("tokens", ids, valid, None, expectation.ignore_index)
         prepared = prepare_references(
             references,
             batch=ids.shape[0],
             of="tokens",
             device=ids.device,
-            eos_id=self.expectation.eos_id,
-            ignore_index=ignore_index,
+            eos_id=expectation.eos_id,
+            ignore_index=expectation.ignore_index,
         )
-        samples = self._reward(torch.where(valid, ids, 0), valid, prepared)
+        samples = self._reward(ids, prepared, valid)
         of_samples = samples.log_probs(of_tokens)
         if not torch.compiler.is_compiling() and not of_samples.detach().sum().isfinite():
             raise ValueError("log_probs holds NaN or an infinity where a token counts; expected a finite sum")
@@ -267,36 +281,17 @@ def check_samples(samples: object, least: int = 1, reason: str = "") -> int:
 
 
 def with_gradient_of(value: Tensor, surrogate: Tensor) -> Tensor:
-    """What equals ``value`` and has the gradient of ``surrogate``."""
+    """Return ``value`` with the gradient of ``surrogate``."""
     return value.detach() + (surrogate - surrogate.detach())
 
 
-def _check_log_probs(log_probs: object, tokens: Tensor) -> Tensor:
-    if not isinstance(log_probs, Tensor) or not log_probs.is_floating_point():
-        found = log_probs.dtype if isinstance(log_probs, Tensor) else type(log_probs).__name__
-        raise TypeError(f"log_probs is {found}; expected a floating tensor, the log-probability of each token")
-    if log_probs.shape != tokens.shape:
-        raise ValueError(
-            f"log_probs has shape {tuple(log_probs.shape)}; expected that of tokens, {tuple(tokens.shape)}"
-        )
-    return log_probs.to(torch.promote_types(log_probs.dtype, torch.float32))
-
-
-def _check_given_mask(mask: object, tokens: Tensor) -> Tensor:
-    if mask is None:
-        return torch.ones_like(tokens, dtype=torch.bool)
-    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-        found = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
-        raise TypeError(f"mask is {found}; expected a bool tensor, True where a token counts")
-    if mask.shape != tokens.shape:
-        raise ValueError(f"mask has shape {tuple(mask.shape)}; expected that of tokens, {tuple(tokens.shape)}")
-    return mask.to(tokens.device)
-
-
-def _check_generator(generator: object) -> tuple[int | None, torch.Generator | None]:
-    """The seed of a generator yet to be made, or a generator, or neither."""
-    if generator is None or isinstance(generator, torch.Generator):
-        return None, generator
-    if isinstance(generator, bool) or not isinstance(generator, int):
-        raise TypeError(f"generator is a {type(generator).__name__}; expected a torch.Generator, a seed (int) or None")
-    return check_int("generator", generator), None
+def _check_like(name: str, value: object, tokens: Tensor, expected: str) -> Tensor:
+    """Return a tensor of the shape of ``tokens`` on their device: bool for a mask, floating otherwise."""
+    if not isinstance(value, Tensor) or not (
+        value.dtype == torch.bool if name == "mask" else value.is_floating_point()
+    ):
+        found = value.dtype if isinstance(value, Tensor) else type(value).__name__
+        raise TypeError(f"{name} is {found}; expected {expected}")
+    if value.shape != tokens.shape:
+        raise ValueError(f"{name} has shape {tuple(value.shape)}; expected that of tokens, {tuple(tokens.shape)}")
+    return value.to(tokens.device)

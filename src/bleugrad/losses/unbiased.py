@@ -1,27 +1,72 @@
-"""The unbiased gradient of expected BLEU with little variance: exact expectations as the control variate of samples."""
+"""The unbiased gradient of expected BLEU with low variance: exact expectations as the control variate of samples."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from bleugrad.expectation import Expectation
 from bleugrad.lengths.lengths import FixedLengths
-from bleugrad.losses.base import LossOptions
-from bleugrad.losses.rewards import RewardedSamples, score_matches
-from bleugrad.losses.sampling import SampledLossBase, SampledRows, with_gradient_of
+from bleugrad.losses import sampling
+from bleugrad.losses.base import Group
+from bleugrad.losses.rewards import RewardedSamples, reward_rows, score_matches
+from bleugrad.losses.sampling import Draws, SampledLossBase, SampledOptions, SampleStatistics
 from bleugrad.matches.exact import Exact, matches_by_length
 from bleugrad.matches.statistics import ExpectedStatistics, row_statistics
+from bleugrad.references.sequences import IdLists
 from bleugrad.references.targets import Targets
 from bleugrad.scores.bleu import BLEU, closest_lengths
 
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
+
+def unbiased_bleu_loss(
+    logits: Tensor,
+    labels: Tensor | None = None,
+    *,
+    references: Tensor | IdLists | None = None,
+    mask: Tensor | None = None,
+    samples: int = 1,
+    generator: torch.Generator | int | None = None,
+    max_order: int = 4,
+    weights: Sequence[float] | None = None,
+    smoothing: float = 1.0,
+    eos_id: int | None = None,
+    ignore_index: int = -100,
+    word_start: Tensor | None = None,
+    reduction: str = "mean",
+    cross_entropy_weight: float = 0.0,
+    process_group: Group = None,
+) -> Tensor:
+    """1 - E[BLEU] with an unbiased gradient. :class:`bleugrad.UnbiasedBLEULoss` describes the arguments."""
+    expectation = Expectation(BLEU(max_order, weights, smoothing), "exact", "sentence", eos_id, ignore_index)
+    draws = Draws(samples, generator)
+    options = SampledOptions(expectation, reduction, process_group, cross_entropy_weight, draws)
+    targets = sampling.sampled_targets(logits, labels, references, mask, word_start, options, patterns=True)
+    return _drawn_loss(logits, targets, options)[0]
+
+
+def _drawn_loss(logits: Tensor, targets: Targets, options: SampledOptions) -> tuple[Tensor, SampleStatistics]:
+    """The loss of samples of the rows, and their statistics."""
+    score, counted = options.expectation.score, targets.limits > 0
+    with torch.autocast(logits.device.type, enabled=False):
+        chosen = targets.columns[:, None].expand(*logits.shape[:2], -1)
+        drawn = sampling.sample_rows(logits, targets, options, chosen)
+        samples = reward_rows(drawn.tokens, targets, score)
+        statistics = row_statistics(drawn.chosen_log_probs.exp(), drawn.opening, targets, Exact())
+        linear, joint = linearise(statistics, score)
+        expected = linear.expectation(statistics.lengths.probs, joint)
+        stand_in = linear.of_samples(samples, random_length=not isinstance(statistics.lengths, FixedLengths))
+        residuals = (samples.rewards - stand_in).to(expected.dtype)
+        value = 1 - expected - residuals.mean(1)
+        surrogate = -expected - (residuals * samples.log_probs(drawn.log_probs)).mean(1)
+        loss = options.reduce(sampling.with_gradient_of(value, surrogate), counted)
+        loss = options.add_cross_entropy(loss, drawn.label_log_probs, targets)
+        return loss, sampling.sample_statistics(samples, stand_in, counted)
 
 
 @dataclass(frozen=True)
 class LinearBLEU:
-    """A linear stand-in for BLEU at every possible length: ``intercepts[l] + sum_n slopes[n, l] O_n``, constants.
+    """A linear approximation of BLEU at every possible length l: ``intercepts[l] + sum_n slopes[n, l] O_n``, constants.
 
     ``intercepts`` (B, S) and ``slopes`` (B, N, S) over the support of the lengths.
     """
@@ -30,7 +75,7 @@ class LinearBLEU:
     slopes: Tensor
 
     def of_samples(self, samples: RewardedSamples, random_length: bool) -> Tensor:
-        """Its value at each sample, (B, S), in the dtype of the rewards."""
+        """Its value for each sample, (B, S), in the dtype of the rewards."""
         kind = samples.rewards.dtype
         index = samples.lengths if random_length else torch.zeros_like(samples.lengths)
         intercepts = self.intercepts.gather(1, index).to(kind)
@@ -43,24 +88,24 @@ class LinearBLEU:
 
 
 def linearise(statistics: ExpectedStatistics, score: BLEU) -> tuple[LinearBLEU, Tensor]:
-    """The line that follows BLEU best where matches come in rare events, for each length l with e = E[O | length l].
+    """Fit a linear function to BLEU f for each length l, at e = E[O | length l]; accurate also if matches are rare.
 
-    A match of order k brings one of every lower order with it: an *event* adds 1 to O_1..O_k, written O + v_k, and
-    their expected number is mu_k = e_k - e_{k+1}. If they were independent and Poisson, the least-squares slope in the
-    number of events would be E[f(O + v_k) - f(O)], and to second order in them E[f] is the level below::
+    A match of order k comes with a match of every lower order: an *event* adds 1 to O_1..O_k, written O + v_k. The
+    expected number of events is mu_k = e_k - e_{k+1}. If events were independent and Poisson, the least-squares slope
+    in their number would be E[f(O + v_k) - f(O)], and to second order E[f] is the level below::
 
         slope_k = f(e + v_k) - f(e),           alpha_n = slope_n - slope_{n-1}
         level   = f(e) + sum_k mu_k / 2 (f(e + 2 v_k) - 2 f(e + v_k) + f(e))
         S(x)    = level + sum_n alpha_n (O_n - e_n)
 
-    Any constants leave the gradient unbiased; these make BLEU - S small, also where matches are rare, and there the
-    tangent of BLEU would not (it is that of a curve of which only whole numbers of matches are seen).
+    Any constants leave the gradient unbiased; these make BLEU - S small. The tangent of BLEU would not if matches are
+    rare, because the number of matches is an integer.
 
-    In words E[O | length] is not known. There e = E[O] stands in for it, and the slopes are their mean over lengths, so
-    that the expectation of S needs no joint expectation.
+    In words E[O | length] is not known. E[O] replaces it, and the slopes are averaged over lengths, so that the
+    expectation of S needs no joint expectation.
 
-    Returns the line, and E[O_n; length] (B, N, S) (in words the product of the two expectations, which does as well
-    where slopes do not depend on the length). The one division is by P(length), clamped to the smallest normal number.
+    Returns the function, and E[O_n; length] (B, N, S); in words the product of the two expectations, which is enough if
+    slopes do not depend on the length. The only division is by P(length), clamped to the smallest normal number.
     O(B N^2 S) time.
     """
     lengths, windows, orders = statistics.lengths, statistics.windows, score.max_order
@@ -86,36 +131,34 @@ def linearise(statistics: ExpectedStatistics, score: BLEU) -> tuple[LinearBLEU, 
 
 
 class UnbiasedBLEULoss(SampledLossBase):
-    """1 - E[BLEU] with an unbiased gradient of little variance: an **estimate**, mostly of exact expectations.
+    """1 - E[BLEU] with an unbiased gradient of low variance: an **estimate** that is mostly exact expectations.
 
-    The expectation of BLEU has no closed form, but that of a linear function C of the matches has, and BLEU is close to
-    one: ``C(x) = c + sum_n alpha_n O_n(x)``, fitted at the exact expected matches e_n = E[O_n]. For samples x of each
-    sentence::
+    E[BLEU] has no closed form, but the expectation of a linear function C of the matches has one, and BLEU is close to
+    such a function: ``C(x) = c + sum_n alpha_n O_n(x)``, fitted at the exact expected matches e_n = E[O_n]. For samples
+    x of each sentence::
 
         value    = 1 - E[C] - mean over samples of BLEU(x) - C(x)
         gradient = -sum_n alpha_n grad e_n - mean over samples of (BLEU(x) - C(x)) grad log p(x)
 
-    averaged over sentences and not divided by length. Their means are 1 - E[BLEU] and its gradient whatever c and alpha
-    are, since they are held constant and E[C] is exact. BLEU is that of the sentence, smoothed. Only what is not linear
-    in BLEU is left to the samples.
+    Both are averaged over sentences and not divided by length. Their means are 1 - E[BLEU] and its gradient for any c
+    and alpha, because these are held constant and E[C] is exact. Only the nonlinear part of BLEU is estimated from
+    samples. BLEU is smoothed sentence BLEU. Without smoothing it is less linear, and the variance is larger.
 
     With ``eos_id`` the length is random, and c and alpha are fitted to each length; E[C] follows from the exact joint
-    expectations of matches and length. In words these are not known, so c is fitted to each length and alpha to all.
+    expectations of matches and length. In words these are not known, so alpha is the same for all lengths.
 
     Args:
-        samples: of each sentence.
-        generator: where the random numbers come from: a ``torch.Generator`` on the device of the logits, a seed for one
-            of the loss's own, or None for torch's default.
-        options: those of :class:`bleugrad.ExpectedBLEULoss` but ``method`` and ``level``, by name. Without smoothing
-            BLEU is far from linear where an order has few matches, and the variance is larger.
+        samples: number of samples per sentence.
+        generator: source of the random numbers, see :class:`bleugrad.ReinforceLoss`.
+        max_order: this and the other options are those of :class:`bleugrad.ExpectedBLEULoss`.
 
-    After a call ``statistics`` holds the samples, rewards and, as baselines, C(x), as
+    After a call, ``statistics`` holds the samples, rewards and, as baselines, C(x), as
     :class:`~bleugrad.losses.sampling.SampleStatistics`.
 
-    Rows must be independent, as teacher forcing makes them: the expectations are of tokens drawn from the rows given.
+    Rows must be independent, as in teacher forcing: the expectations are of tokens drawn from the given rows.
 
-    Time is that of ``ExpectedBLEULoss`` and of :class:`bleugrad.ReinforceLoss` without the greedy
-    baseline, on one softmax; memory one tensor of the logits' size.
+    The time is that of ``ExpectedBLEULoss`` and of :class:`bleugrad.ReinforceLoss` without the greedy baseline, with
+    one softmax. Memory: one tensor of the size of the logits.
 
     Example:
         >>> import torch, bleugrad
@@ -129,28 +172,23 @@ class UnbiasedBLEULoss(SampledLossBase):
     """
 
     patterns = True
+    drawn_loss = staticmethod(_drawn_loss)
 
     def __init__(
         self,
         *,
         samples: int = 1,
         generator: torch.Generator | int | None = None,
-        **options: "Unpack[LossOptions]",
+        max_order: int = 4,
+        weights: Sequence[float] | None = None,
+        smoothing: float = 1.0,
+        eos_id: int | None = None,
+        ignore_index: int = -100,
+        word_start: Tensor | None = None,
+        reduction: str = "mean",
+        cross_entropy_weight: float = 0.0,
+        process_group: Group = None,
     ) -> None:
-        super().__init__(samples, generator, options)
-
-    def _drawn_loss(self, drawn: SampledRows) -> Tensor:
-        targets = drawn.targets
-        samples = self._reward_rows(drawn.tokens, targets)
-        statistics = row_statistics(drawn.chosen_log_probs.exp(), drawn.opening, targets, Exact())
-        linear, joint = linearise(statistics, self.expectation.score)
-        expected = linear.expectation(statistics.lengths.probs, joint)
-        stand_in = linear.of_samples(samples, random_length=not isinstance(statistics.lengths, FixedLengths))
-        self._record(samples, stand_in, targets.limits > 0)
-        residuals = (samples.rewards - stand_in).to(expected.dtype)
-        value = 1 - expected - residuals.mean(1)
-        surrogate = -expected - (residuals * samples.log_probs(drawn.log_probs)).mean(1)
-        return self.reduce(with_gradient_of(value, surrogate), targets.limits > 0)
-
-    def _chosen(self, targets: Targets, shape: tuple[int, int]) -> Tensor:
-        return targets.columns[:, None].expand(*shape, -1)
+        expectation = Expectation(BLEU(max_order, weights, smoothing), "exact", "sentence", eos_id, ignore_index)
+        draws = Draws(samples, generator)
+        super().__init__(SampledOptions(expectation, reduction, process_group, cross_entropy_weight, draws), word_start)
