@@ -5,10 +5,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from bleugrad.backends import operations
-from bleugrad.backends.devices import SYNCHRONOUS, has_triton
 from bleugrad.backends.torch.row_windows import arrange
-from bleugrad.lengths.lengths import FixedLengths, Lengths, Stopping, fixed_lengths, word_counts
+from bleugrad.lengths.lengths import Lengths, Stopping, fixed_lengths, word_counts
 from bleugrad.matches.bound import bound_matches
 from bleugrad.matches.clipped_mean import clipped, row_counts
 from bleugrad.matches.exact import exact_matches
@@ -82,11 +80,11 @@ def row_statistics(match_probs: Tensor, opening: Tensor, targets: Targets, metho
     """
     patterns, limits = targets.patterns, targets.limits
     assert patterns is not None
-    ends, fused = targets.end_positions, match_probs.device.type not in SYNCHRONOUS and has_triton(match_probs)
+    ends = targets.end_positions
     most, more = (ends, None) if isinstance(ends, int) else ((targets.tokens.ids.shape[2] + 1) // 2, ends)
     opened = None if targets.words is None else opening
     inputs = (match_probs, opened, targets.order, limits, more, most, targets.eos_id is not None)
-    probs, *stops, token_lengths, opening, boundary, limits = (operations.row_windows if fused else arrange)(*inputs)
+    probs, *stops, token_lengths, opening, boundary, limits = arrange(*inputs)
     ending = None if targets.eos_id is None else Stopping(*stops)
     if targets.words is not None:
         lengths = word_counts(opening, limits, ending)
@@ -94,12 +92,6 @@ def row_statistics(match_probs: Tensor, opening: Tensor, targets: Targets, metho
     else:
         lengths = fixed_lengths(limits, probs.dtype) if ending is None else Lengths(token_lengths)
         windows = UnitWindows(probs, patterns, limits, ending, None, None)
-    if fused and method == "exact":
-        alive = None if ending is None else ending.alive
-        windows = replace(windows, new_matches=exact_matches(windows.probs, patterns, alive, windows.opening))
-        support = lengths.known if isinstance(lengths, FixedLengths) else None
-        matches, totals = operations.match_totals(windows.new_matches, windows.boundary, lengths.probs, support)
-        return ExpectedStatistics(matches, totals, lengths, targets.units, windows)
     totals = lengths.mean_totals(patterns.clips.shape[1])
     if method != "exact":
         matches = _bound(windows, targets) if method == "bound" else _clipped_mean(windows)

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bleugrad.backends import operations
-from bleugrad.backends.devices import SYNCHRONOUS
 from bleugrad.references.sequences import References
 
 
@@ -82,9 +80,6 @@ def reference_patterns(references: References, max_order: int, spans: Tensor | N
 
     The references of a sentence are laid end to end on L = K * R columns. O(N L log L) time.
     """
-    if references.ids.device.type not in SYNCHRONOUS:
-        clips, overlaps = operations.ngram_patterns(references.ids, references.lengths, max_order)
-        return Patterns(clips, overlaps, spans)
     batch, number, width = references.ids.shape
     columns = number * width
     ids = references.ids.reshape(batch, columns)

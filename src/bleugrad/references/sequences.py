@@ -8,7 +8,6 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from bleugrad.backends import operations
 from bleugrad.backends.devices import SYNCHRONOUS
 
 IdLists = Sequence[Sequence[int]] | Sequence[Sequence[Sequence[int]]]
@@ -93,12 +92,12 @@ def close_up(values: Tensor, valid: Tensor, eos_id: int | None = None) -> tuple[
     >>> values.tolist(), lengths.tolist()
     ([[8, 9, 0]], [2])
     """
-    if reads_back(values):
-        valid, eos_id = before_eos(values, valid, eos_id), None
-        if bool((valid[..., 1:] <= valid[..., :-1]).all()):
-            return values.masked_fill(~valid, 0), valid.sum(-1)
-    closed, lengths = operations.close_up(valid, values, eos_id)
-    return closed, lengths
+    valid = before_eos(values, valid, eos_id)
+    if reads_back(values) and bool((valid[..., 1:] <= valid[..., :-1]).all()):
+        return values.masked_fill(~valid, 0), valid.sum(-1)
+    counts, size = valid.cumsum(-1), values.shape[-1]
+    closed = values.new_zeros(*values.shape[:-1], size + 1).scatter(-1, counts * valid, values)  # 0: not valid
+    return closed[..., 1:], counts[..., -1] if size else valid.sum(-1)
 
 
 def counted_positions(
@@ -108,10 +107,7 @@ def counted_positions(
 
     On a device that is not waited for, every mask gives an order.
     """
-    if mask is not None and not reads_back(mask):
-        order, limits = operations.close_up(mask, None, None)
-        return order, limits
-    if mask is None or bool(mask.all()):
+    if mask is None or (reads_back(mask) and bool(mask.all())):
         return None, torch.full((batch,), steps, device=device)
     return close_up(torch.arange(steps, device=device).expand(batch, steps), mask)
 

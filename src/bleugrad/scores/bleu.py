@@ -2,15 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import torch
 from torch import Tensor
 
 from bleugrad.arguments import check_nonnegative, check_order, check_weights
-from bleugrad.backends import operations
-from bleugrad.backends.devices import SYNCHRONOUS
-from bleugrad.lengths.brevity import expected_brevity_penalty, pooled_brevity_penalty, summed_lengths
+from bleugrad.lengths.brevity import expected_brevity_penalty, pooled_brevity_penalty
 from bleugrad.matches.statistics import ExpectedStatistics
 from bleugrad.pooling import Pool
 
@@ -39,11 +36,6 @@ class BLEU:
 
     def value(self, statistics: ExpectedStatistics, level: str, pool: Pool | None) -> Tensor:
         """BLEU of the expected statistics: a surrogate of expected BLEU."""
-        if level == "corpus" and pool is None and statistics.matches.device.type not in SYNCHRONOUS:
-            mass, lengths, wanted = summed_lengths(statistics.lengths, statistics.references)
-            if wanted is not None:
-                inputs = (statistics.matches, statistics.totals, mass, lengths, wanted, self.weights, self.smoothing)
-                return cast(Tensor, operations.corpus_bleu(*inputs))
         return self.factors(statistics, level, pool)[0]
 
     def factors(
