@@ -42,7 +42,7 @@ WHOLE = ("count_words", "segment_words", "sum_levels", "sum_levels_backward")
 
 
 class Problem(ctypes.Structure):
-    """What a C function works on. ``inputs`` keeps the tensors alive as long as their addresses are used."""
+    """The input of a C function. ``inputs`` keeps the tensors alive as long as their addresses are used."""
 
     inputs: list[Tensor | None]
 
@@ -86,7 +86,7 @@ class Library:
         self._whole = {name: getattr(library, name) for name in WHOLE}
 
     def call(self, name: str, problem: Problem, *tensors: Tensor | None) -> int:
-        """Call a function once with the problem and the addresses of tensors; what it returns."""
+        """Call a function once with the problem and the addresses of tensors, and return its result."""
         return int(self._whole[name](ctypes.byref(problem), *map(POINTER, addresses(*tensors))))
 
     def run(self, name: str, problem: Any, work: int, *tensors: Tensor | None, parts: int | None = None) -> None:
