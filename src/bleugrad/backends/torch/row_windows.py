@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from bleugrad.backends.devices import SYNCHRONOUS
-from bleugrad.backends.operation import Outputs
+from bleugrad.backends.dispatch import Outputs
 from bleugrad.backends.torch.scans import RunningProduct, running_product_gradient
 
 
