@@ -11,8 +11,9 @@ import bleugrad
 from bleugrad.backends import last_used, operations
 from bleugrad.backends.c import library
 from bleugrad.backends.c.build import SWITCH
-from bleugrad.backends.operation import Operation
-from bleugrad.backends.torch import bound_matches, exact_matches, ngram_blocks
+from bleugrad.backends.dispatch import Operation
+from bleugrad.backends.torch import bound_matches
+from bleugrad.backends.torch.windows import column_blocks
 
 REFERENCES = [[[0, 1, 0, 1, 2, 0]], [[2, 2, 2, 2], [1, 0, 2]], [[3, 1, 3]]]
 COLUMNS = 12  # the longest, and room for two
@@ -51,21 +52,6 @@ def walked(dtype=torch.float64, **options):
     return bleugrad.ExpectedBLEULoss(**options)(output, references=REFERENCES)
 
 
-def on_devices():
-    """The operations that only devices use which are not waited for."""
-    ids = torch.tensor([[[2, 2, 2, 2], [-100, 1, 0, 2]]])
-    closed, lengths = operations.close_up(ids != -100, ids, None)
-    operations.ngram_patterns(closed, lengths, 3)
-    probs, opening = (torch.rand(shape, dtype=torch.float64, requires_grad=True) for shape in ((2, 3, 4), (2, 3)))
-    order, limits = torch.tensor([[0, 1, 2], [1, 2, 0]]), torch.tensor([3, 2])
-    arranged = operations.row_windows(probs, opening, order, limits, torch.tensor([2, 1]), 2, True)
-    units, alive, survival, stop, _, opened, boundary, _ = arranged
-    new_matches = units * alive[..., None] * survival[..., None] * opened[..., None]
-    matches, totals = operations.match_totals(new_matches, boundary, stop / stop.sum(1, keepdim=True), None)
-    mass = stop[0] / stop[0].sum()
-    return operations.corpus_bleu(matches, totals + 3, mass, None, limits, [0.5, 0.25, 0.25], 1.0)
-
-
 ROWS, PROJECTED = "row_probabilities", "projected_probabilities"
 # Each call's operations are checked, those that an earlier one has not shown in the same form.
 CALLS = {
@@ -94,7 +80,6 @@ CALLS = {
     "frames, half": (lambda: framed(torch.bfloat16), {"frame_probabilities"}),
     "paths": (walked, {"path_matches"}),
     "paths, lengths only": (lambda: walked(torch.float32, method="clipped_mean"), {"path_matches"}),
-    "devices": (on_devices, {"close_up", "ngram_patterns", "row_windows", "match_totals", "corpus_bleu"}),
     "samples": (lambda: sampled(cross_entropy_weight=1.0), {"sampled_rows"}),
     "samples, words": (lambda: sampled(samples=2, word_start=STARTS, eos_id=EOS), {"sampled_rows"}),
 }
@@ -224,7 +209,7 @@ def test_the_backend_last_used_is_known(seed, monkeypatch, kernels):
     logits = torch.randn(2, 4, VOCABULARY, requires_grad=True)
     for options in ({"word_start": STARTS, "eos_id": EOS}, {"method": "bound"}):
         bleugrad.expected_bleu(logits, [[0, 1], [2, 2]], **options)
-    projected(), sampled(), on_devices()
+    projected(), sampled()
     wanted = {name: kernels if "c" in operation.backends else "torch" for name, operation in OPERATIONS.items()}
     assert wanted[PROJECTED] == "torch"
     assert last_used() == wanted
@@ -298,25 +283,15 @@ def value_and_gradient(logits, **options):
 
 
 @pytest.mark.parametrize("columns_at_once", [0.01, 1, 2, 5, 7])
-@pytest.mark.parametrize("method", ["exact", "bound"])
 @pytest.mark.parametrize("eos_id", [None, EOS])
-def test_the_size_of_the_blocks_of_ngrams_changes_nothing(
-    seed, monkeypatch, torch_operations, columns_at_once, method, eos_id
-):
-    """Blocks down to one column and one special n-gram: windows cross the edges of blocks."""
+def test_the_size_of_the_blocks_of_ngrams_changes_nothing(seed, monkeypatch, torch_operations, columns_at_once, eos_id):
+    """Blocks down to one column: windows cross the edges of blocks."""
     logits = 2 * torch.randn(3, STEPS, VOCABULARY, dtype=torch.float64)
-    runs = []
-    run = ngram_blocks.renewal.run
-    monkeypatch.setattr(ngram_blocks.renewal, "run", lambda chain: runs.append(1) or run(chain))
-    whole = value_and_gradient(logits, method=method, eos_id=eos_id)
-    least, runs[:] = len(runs), []
+    whole = value_and_gradient(logits, method="bound", eos_id=eos_id)
     elements = int(columns_at_once * STEPS * 3 * 4)
-    for module in (exact_matches, bound_matches):
-        monkeypatch.setattr(module, "BLOCK_ELEMENTS", elements)
-    monkeypatch.setattr(exact_matches, "BLOCK_ROW", 0)
-    ranges = list(ngram_blocks.column_blocks(torch.empty(STEPS, 3, COLUMNS), 4, elements))
+    monkeypatch.setattr(bound_matches, "BLOCK_ELEMENTS", elements)
+    ranges = list(column_blocks(torch.empty(STEPS, 3, COLUMNS), 4, elements))
     assert len(ranges) == -(-COLUMNS // max(1, int(columns_at_once)))
-    parts = value_and_gradient(logits, method=method, eos_id=eos_id)
-    assert len(runs) > least  # the certificates of "bound" run it too
+    parts = value_and_gradient(logits, method="bound", eos_id=eos_id)
     for actual, expected in zip(parts, whole, strict=True):
         torch.testing.assert_close(actual, expected, rtol=0, atol=1e-14)

@@ -10,7 +10,7 @@ from torch import nn
 
 import bleugrad
 from bleugrad.backends import operations
-from bleugrad.backends.operation import Operation
+from bleugrad.backends.dispatch import Operation
 from tests.losses.cases import draw_batch
 
 B, T, V = 2, 6, 9
@@ -34,16 +34,7 @@ def of_output(kind):
     return lambda logits: loss(kind(logits), labels)
 
 
-def on_devices(logits):
-    """The operations that only devices use which are not waited for."""
-    probs = logits.softmax(-1)
-    units = operations.row_windows(probs, None, None, torch.full((B,), T), None, 0, False)[0]
-    sums = operations.match_totals(units, None, probs.new_ones(B, 1), torch.full((B, 1), T))
-    return operations.corpus_bleu(*sums, None, torch.full((B,), T), torch.full((B,), T), [1 / V] * V, 1.0)
-
-
 CALLS = {
-    "devices": on_devices,
     "exact": of(bleugrad.ExpectedBLEULoss(cross_entropy_weight=1.0)),
     "bound": of(bleugrad.ExpectedBLEULoss(method="bound")),
     "eos": of(bleugrad.ExpectedBLEULoss(eos_id=0)),

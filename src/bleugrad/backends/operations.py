@@ -1,4 +1,4 @@
-"""The operations of the core: what each takes and returns, once. The files of that name implement them.
+"""The operations of the core: the inputs and outputs of each. The files of that name implement them.
 
 Dimensions are those of the package's docstring. ``J`` counts tokens per position, ``W`` words per sentence.
 """
@@ -6,8 +6,8 @@ Dimensions are those of the package's docstring. ``J`` counts tokens per positio
 import torch
 from torch import Tensor
 
+from bleugrad.backends.dispatch import Operation, Outputs
 from bleugrad.backends.dtypes import compute_dtype
-from bleugrad.backends.operation import Operation, Outputs
 
 
 def _gathered(like: Tensor, ids: Tensor, targets: Tensor | None, word_start: Tensor | None) -> Outputs:
@@ -48,8 +48,8 @@ frame_probabilities = Operation(
 )
 """Probabilities of the tokens ``ids`` (B, L) at each frame of ``logits`` (B, T, V), and of repetitions: (B, T). Exact.
 
-A frame is a repetition if it holds the symbol of the frame before it, and not blank: the sum of the products of the
-two rows. Frames that are not ``counted`` (B, T) are passed over; None counts all.
+A frame is a repetition if it holds the symbol of the frame before it, and not blank. Its probability is the sum of the
+products of the two rows. Frames that are not ``counted`` (B, T) are passed over; None counts all.
 """
 
 
@@ -179,7 +179,7 @@ def _sum_shape(mass: Tensor) -> Outputs:
 
 
 sum_distribution = Operation(
-    "sum_distribution", "Tensor mass", outputs=1, shapes=_sum_shape, gradients=("mass",), backends=("c", "triton")
+    "sum_distribution", "Tensor mass", outputs=1, shapes=_sum_shape, gradients=("mass",), backends=("c",)
 )
 """The distribution of the sum of B independent numbers: (1, P, B, S) to (1, P, at least B (S - 1) + 1). Exact.
 
@@ -219,103 +219,4 @@ segment_words = Operation(
 Returns (B, K, W) each: the first column of the word among the K R columns, its number of tokens, a number that is equal
 within a sentence iff the words are, and whether it begins with a token that continues a word; then the number of words
 (B, K).
-"""
-
-
-close_up = Operation(
-    "close_up",
-    "Tensor valid, Tensor? values, int? eos_id",
-    outputs=2,
-    shapes=lambda valid, *_: tuple(
-        torch.empty(shape, dtype=torch.int64, device=valid.device) for shape in (valid.shape, valid.shape[:-1])
-    ),
-    backends=("triton",),
-)
-"""The valid entries of the last axis before its first valid ``eos_id``, in order, then 0; and how many there are.
-
-The entries are those of ``values``, of the shape of ``valid``, or their positions if that is None.
-"""
-
-
-def _patterns(ids: Tensor, lengths: Tensor, max_order: int) -> Outputs:
-    clips = ids.new_empty(ids.shape[0], max_order, ids.shape[1] * ids.shape[2])
-    return clips, clips.new_empty(max_order - 1, *clips.shape, dtype=torch.bool)
-
-
-ngram_patterns = Operation(
-    "ngram_patterns", "Tensor ids, Tensor lengths, int max_order", outputs=2, shapes=_patterns, backends=("triton",)
-)
-"""Clips (B, N, L) and overlaps (D, B, N, L) of :class:`bleugrad.references.ngrams.Patterns`, from ids (B, K, R)."""
-
-
-def _arranged(
-    match_probs: Tensor,
-    opening: Tensor | None,
-    order: Tensor | None,
-    limits: Tensor,
-    more: Tensor | None,
-    most: int,
-    ends: bool,
-) -> Outputs:
-    batch, steps, columns = match_probs.shape
-    empty, long = match_probs.new_empty, steps + most
-    each = (long, batch) if ends else (0,)
-    sizes = (batch, long + 1) if ends else (0,)
-    lengths = sizes if opening is None else (0,)
-    opened = (0,) if opening is None else (long, batch)
-    units = empty(long, batch, columns - ends)
-    return (
-        units,
-        empty(each),
-        empty(each),
-        empty(sizes),
-        empty(lengths),
-        empty(opened),
-        empty(opened),
-        limits.new_empty(batch),
-    )
-
-
-row_windows = Operation(
-    "row_windows",
-    "Tensor match_probs, Tensor? opening, Tensor? order, Tensor limits, Tensor? more, int most, bool ends",
-    outputs=8,
-    shapes=_arranged,
-    gradients=("match_probs", "opening"),
-    backends=("triton",),
-)
-"""Match probabilities (B, T, L) in the order in which positions count, time first: (T', B, L).
-
-The counted positions are the first ``limits`` (B,) in ``order`` (B, T), all if that is None. ``most`` positions are
-appended, ``more`` (B,) of which count, or all of them, with a token that matches nothing. If ``ends``, the last column
-is EOS. Returns also the three fields of :class:`bleugrad.lengths.lengths.Stopping`, the distribution of the length
-(B, T' + 1) where there is no ``opening`` (B, T), that and the probability that a word can end at t, time first, and the
-new limits; empty tensors where they do not exist.
-"""
-
-match_totals = Operation(
-    "match_totals",
-    "Tensor new_matches, Tensor? boundary, Tensor probs, Tensor? support",
-    outputs=2,
-    shapes=lambda new_matches, *_: tuple(new_matches.new_empty(new_matches.shape[1:]) for _ in range(2)),
-    gradients=("new_matches", "boundary", "probs"),
-    backends=("triton",),
-)
-"""Expected matches and totals (B, N), from new matches (T, B, N), and lengths of probability ``probs`` (B, S).
-
-New matches are multiplied by ``boundary`` (T, B). The lengths are ``support`` (B, S), or 0..S - 1 if that is None.
-"""
-
-corpus_bleu = Operation(
-    "corpus_bleu",
-    "Tensor matches, Tensor totals, Tensor? mass, Tensor? lengths, Tensor wanted, float[] weights, float smoothing",
-    outputs=1,
-    shapes=lambda matches, *_: (matches.new_empty(()),),
-    gradients=("matches", "totals", "mass"),
-    backends=("triton",),
-)
-"""BLEU of a batch, a scalar: ``BP * prod_n ((sum O_n + s) / (sum M_n + s)) ^ w_n`` from matches and totals (B, N).
-
-BP is expected over the distribution ``mass`` (S,) of the summed length, or that of the sum of ``lengths`` (B,); the
-reference length is the sum of ``wanted`` (B,).
 """

@@ -10,8 +10,8 @@ from bleugrad.backends.c.build import SWITCH
 from bleugrad.backends.c.row_probabilities import _Rows
 from bleugrad.backends.operations import sum_distribution as summed
 from bleugrad.backends.torch import sum_distribution as by_torch
-from bleugrad.backends.torch.row_windows import stopping
 from bleugrad.lengths import lengths
+from bleugrad.lengths.lengths import stopping
 from bleugrad.references.sequences import References
 from bleugrad.references.words import segment, word_probabilities
 from tests.cases import FAMILIES, draw_case
@@ -289,7 +289,7 @@ def test_word_counts_of_random_lengths_are_those_of_torch(rng, monkeypatch, step
     within = torch.arange(steps) < limits[:, None]
 
     def counts(eos, opened):
-        ending = lengths.Stopping(*stopping(eos * within, limits))
+        ending = stopping(eos * within, limits)
         return lengths.word_counts((opened * (1 - eos)).t(), limits, ending).probs
 
     def compute():

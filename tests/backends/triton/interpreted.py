@@ -14,7 +14,7 @@ from bleugrad.backends import devices, last_used
 from tests.backends import test_devices
 from tests.backends.cases import frames_and_gradient, loss_and_gradient
 
-ALL = {"close_up", "ngram_patterns", "row_probabilities", "row_windows", "exact_matches", "match_totals"}
+ALL = {"row_probabilities", "exact_matches"}
 
 
 @pytest.fixture
@@ -34,13 +34,9 @@ def interpreted(monkeypatch, torch_operations):
 @pytest.mark.parametrize(
     ("name", "dtype", "others"),
     [
-        ("tokens", torch.float32, {"corpus_bleu"}),
-        ("eos", torch.bfloat16, {"corpus_bleu", "sum_distribution"}),
-        (
-            "words, end positions",
-            torch.float32,
-            {"corpus_bleu", "sum_distribution", "segment_words", "word_counts", "word_probabilities"},
-        ),
+        ("tokens", torch.float32, set()),
+        ("eos", torch.bfloat16, set()),
+        ("words, end positions", torch.float32, {"segment_words", "word_counts", "word_probabilities"}),
         pytest.param("words", torch.float16, {"word_counts"}, marks=pytest.mark.slow),
         pytest.param("words, eos", torch.float32, {"word_counts"}, marks=pytest.mark.slow),
         pytest.param("recipe", torch.float32, set(), marks=pytest.mark.slow),
@@ -89,15 +85,18 @@ def test_rows_without_a_softmax_and_ids_out_of_range(interpreted):
 @pytest.mark.parametrize(
     ("options", "most"),
     [
-        ({}, 20),
-        ({"eos_id": 0}, 30),
-        ({"word_start": test_devices.STARTS}, 36),
-        ({"word_start": test_devices.STARTS, "eos_id": 0}, 40),
+        ({}, 150),
+        ({"eos_id": 0}, 265),
+        ({"word_start": test_devices.STARTS}, 260),
+        ({"word_start": test_devices.STARTS, "eos_id": 0}, 285),
     ],
     ids=["tokens", "eos", "words", "words, eos"],
 )
 def test_operations_of_a_step(interpreted, monkeypatch, options, most):
-    """At most 40 for any size, and the host waits for nothing. Kernels count as one each and are not run."""
+    """The number does not depend on T, and the host waits for nothing. Kernels count as one each and are not run.
+
+    With EOS or words it grows with the logarithm of the batch, by the distribution of the summed lengths.
+    """
     launches = []
     package = importlib.import_module("bleugrad.backends.triton")
     for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
@@ -105,6 +104,11 @@ def test_operations_of_a_step(interpreted, monkeypatch, options, most):
         if module.name != "bleugrad.backends.triton.launching":
             monkeypatch.setattr(found, "launch", lambda *_, **__: launches.append(1))
     monkeypatch.setattr(torch.Tensor, "abs", lambda values: torch.ones(1))  # there is no gradient
-    for batch, steps in ((2, 5), (32, 128), (65, 7), (1, 1100)):
+
+    def found(batch, steps):
         launches.clear()
-        assert test_devices.counted(batch, steps, **options) + len(launches) <= most
+        return test_devices.counted(batch, steps, **options) + len(launches)
+
+    assert found(32, 9) == found(32, 128) <= most
+    assert found(65, 7) <= most
+    assert found(1, 1100) <= most

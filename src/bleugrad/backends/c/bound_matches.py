@@ -5,8 +5,8 @@ from typing import Any
 from torch import Tensor
 
 from bleugrad.backends.c.library import library_for, make_problem
-from bleugrad.backends.c.patterns import CHUNK, Patterns
-from bleugrad.backends.operation import Outputs
+from bleugrad.backends.c.ngram_problem import CHUNK, NgramProblem
+from bleugrad.backends.dispatch import Outputs
 
 
 def forward(keep: bool, *inputs: Any) -> tuple[Outputs, None] | None:
@@ -39,4 +39,4 @@ def _library(inputs: Any) -> Any:
 def _problem(inputs: Any) -> Any:
     unit_probs, _, _, clips, spans = inputs
     sizes = (*unit_probs.shape, clips.shape[1], CHUNK, 1, 0)
-    return make_problem(Patterns, sizes, unit_probs, clips, None, spans, None, None)
+    return make_problem(NgramProblem, sizes, unit_probs, clips, None, spans, None, None)

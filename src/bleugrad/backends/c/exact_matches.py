@@ -5,39 +5,39 @@ from typing import Any
 from torch import Tensor
 
 from bleugrad.backends.c.library import library_for, make_problem
-from bleugrad.backends.c.patterns import CHUNK, Patterns
-from bleugrad.backends.operation import Outputs
+from bleugrad.backends.c.ngram_problem import CHUNK, NgramProblem
+from bleugrad.backends.dispatch import Outputs
 
 
 def forward(keep: bool, *inputs: Any) -> tuple[Outputs, None] | None:
     """See :data:`bleugrad.backends.operations.exact_matches`."""
-    unit_probs, made_of, (steps, batch, chunks, orders) = _parts(inputs, apart=1)
+    unit_probs, fields, (steps, batch, chunks, orders) = _parts(inputs, apart=1)
     if (library := library_for(unit_probs)) is None:
         return None
     new = unit_probs.new_zeros(chunks, steps, batch, orders)
     work = unit_probs.numel() * orders
-    library.run("matches", make_problem(Patterns, *made_of), work, new, parts=batch * chunks)
+    library.run("matches", make_problem(NgramProblem, *fields), work, new, parts=batch * chunks)
     return (new[0] if chunks == 1 else new.sum(0),), None
 
 
 def _parts(inputs: Any, apart: int) -> tuple[Tensor, tuple[Any, ...], tuple[int, int, int, int]]:
-    """The probabilities, what the problem is made of, and its steps, sentences, chunks and orders.
+    """The probabilities, the fields of the problem, and its steps, sentences, chunks and orders.
 
     A call of the library takes every ``apart``-th chunk.
     """
     unit_probs, alive, opening, clips, overlaps, spans = inputs
     (steps, batch, columns), orders = unit_probs.shape, clips.shape[1]
     sizes = (steps, batch, columns, orders, CHUNK, apart, 0)
-    made_of = (sizes, unit_probs, clips, overlaps, spans, alive, opening)
-    return unit_probs, made_of, (steps, batch, -(-columns // CHUNK), orders)
+    fields = (sizes, unit_probs, clips, overlaps, spans, alive, opening)
+    return unit_probs, fields, (steps, batch, -(-columns // CHUNK), orders)
 
 
 def backward(kept: None, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -> tuple[Tensor, ...] | None:
-    """The gradients of ``unit_probs``, ``alive`` and ``opening``, 0 for what is not given."""
-    unit_probs, made_of, (steps, batch, chunks, orders) = _parts(inputs, apart=2)
+    """The gradients of ``unit_probs``, ``alive`` and ``opening``, 0 for inputs that are None."""
+    unit_probs, fields, (steps, batch, chunks, orders) = _parts(inputs, apart=2)
     if (library := library_for(unit_probs)) is None:
         return None
-    problem = make_problem(Patterns, *made_of)
+    problem = make_problem(NgramProblem, *fields)
     grad_units = unit_probs.new_zeros(unit_probs.shape)
     grad_alive, grad_opening = (unit_probs.new_zeros(chunks, steps, batch) for _ in range(2))
     for problem.begin in range(min(2, chunks)):  # adjacent chunks write to the same columns

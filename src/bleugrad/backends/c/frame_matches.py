@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from bleugrad.backends.c.library import library_for, make_problem
-from bleugrad.backends.c.patterns import CHUNK, Patterns
-from bleugrad.backends.operation import Outputs
+from bleugrad.backends.c.ngram_problem import CHUNK, NgramProblem
+from bleugrad.backends.dispatch import Outputs
 
 
 def forward(
@@ -33,8 +33,9 @@ def backward(kept: None, needs: Any, grads: Any, outputs: Outputs, inputs: Any) 
     return found
 
 
-def _problem(token_probs: Tensor, clips: Tensor, overlaps: Tensor) -> tuple[Patterns, int]:
-    """What the C functions work on, and how much work that is."""
+def _problem(token_probs: Tensor, clips: Tensor, overlaps: Tensor) -> tuple[NgramProblem, int]:
+    """The problem of the C functions, and the number of values they compute."""
     steps, batch, columns = token_probs.shape
     sizes = (steps, batch, columns, clips.shape[1], CHUNK, 1, 0)
-    return make_problem(Patterns, sizes, token_probs, clips, overlaps, None, None, None), token_probs.numel() * sizes[3]
+    problem = make_problem(NgramProblem, sizes, token_probs, clips, overlaps, None, None, None)
+    return problem, token_probs.numel() * sizes[3]

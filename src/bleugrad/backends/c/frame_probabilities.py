@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from bleugrad.backends.c.library import Problem, fields, library_for
-from bleugrad.backends.operation import Outputs
+from bleugrad.backends.dispatch import Outputs
 from bleugrad.backends.torch import frame_probabilities as reference
 from bleugrad.backends.torch.row_gradient import RowGradient
 

@@ -3,6 +3,7 @@
 import ctypes
 import functools
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -42,7 +43,7 @@ WHOLE = ("count_words", "segment_words", "sum_levels", "sum_levels_backward")
 
 
 class Problem(ctypes.Structure):
-    """What a C function works on. ``inputs`` keeps the tensors alive as long as their addresses are used."""
+    """The input of a C function. ``inputs`` keeps the tensors alive as long as their addresses are used."""
 
     inputs: list[Tensor | None]
 
@@ -86,7 +87,7 @@ class Library:
         self._whole = {name: getattr(library, name) for name in WHOLE}
 
     def call(self, name: str, problem: Problem, *tensors: Tensor | None) -> int:
-        """Call a function once with the problem and the addresses of tensors; what it returns."""
+        """Call a function once with the problem and the addresses of tensors, and return its result."""
         return int(self._whole[name](ctypes.byref(problem), *map(POINTER, addresses(*tensors))))
 
     def run(self, name: str, problem: Any, work: int, *tensors: Tensor | None, parts: int | None = None) -> None:
@@ -102,6 +103,27 @@ class Library:
         array = (POINTER * len(pointers))(*pointers)
         if self._in_parts(self._parted[name], array, parts, threads):
             raise MemoryError(f"out of memory in the compiled function {name}")
+
+
+def run(
+    name: str,
+    like: Tensor,
+    kind: Any,
+    sizes: tuple[int, ...],
+    inputs: Sequence[Tensor | None],
+    *written: Tensor | None,
+    work: int,
+    parts: int | None = None,
+) -> bool:
+    """Run a function of the library on a problem, see :func:`make_problem` and :meth:`Library.run`.
+
+    Returns False, and does nothing, if there is no library for the type of ``like``.
+    """
+    library = library_for(like)
+    if library is None:
+        return False
+    library.run(name, make_problem(kind, sizes, *inputs), work, *written, parts=parts)
+    return True
 
 
 def addresses(*tensors: Tensor | None) -> list[int | None]:

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from bleugrad.backends.c.library import fields, library_for, make_problem
-from bleugrad.backends.c.patterns import CHUNK, Patterns
-from bleugrad.backends.operation import Outputs
+from bleugrad.backends.c.ngram_problem import CHUNK, NgramProblem
+from bleugrad.backends.dispatch import Outputs
 from bleugrad.backends.torch.path_matches import at_last, lengths_gradient
 
 BLOCK = 48
@@ -17,7 +17,7 @@ LANES = 16
 """As in ``common.h``."""
 
 
-class _Paths(Patterns):
+class _Paths(NgramProblem):
     _fields_ = fields("width first last", "")
 
 
@@ -61,7 +61,7 @@ def backward(kept: Any, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -
 
 
 def _problem(token_probs: Tensor, clips: Tensor, overlaps: Tensor) -> Any:
-    """What the C functions work on, with the width of the rows they work on."""
+    """The problem of the C functions, with the width of the rows they work on."""
     steps, batch, columns = token_probs.shape
     orders = torch.arange(1, clips.shape[1] + 1)
     automata = (clips > 1) | ((clips == 1) & overlaps.any(0))

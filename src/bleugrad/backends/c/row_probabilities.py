@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bleugrad.backends.c.library import Problem, fields, library_for
-from bleugrad.backends.operation import Outputs
+from bleugrad.backends.c.library import Problem, fields, library_for, run
+from bleugrad.backends.dispatch import Outputs
 from bleugrad.backends.torch import row_probabilities as reference
 from bleugrad.backends.torch.row_gradient import RowGradient
 
@@ -19,15 +19,15 @@ def forward(
     keep: bool, logits: Tensor, ids: Tensor, targets: Tensor | None, word_start: Tensor | None
 ) -> tuple[Outputs, Any] | None:
     """See :data:`bleugrad.backends.operations.row_probabilities`. Keeps exponentials and the inverse of their sums."""
-    library = library_for(logits) if keep and logits.dtype == torch.float32 else None
-    if library is None:
+    if not keep or logits.dtype != torch.float32 or logits.device.type != "cpu":
         return None
     batch, steps, vocabulary = logits.shape
     logits, chosen = logits.contiguous(), None if word_start is None else word_start.float()
     values, inverse = torch.empty_like(logits), logits.new_empty(batch, steps, 1)
     opening = logits.new_empty(0 if chosen is None else (batch, steps))
-    problem = _Rows(batch * steps, vocabulary)
-    library.run("exponentials", problem, logits.numel(), logits, chosen, values, inverse, opening)
+    sizes, written = (batch * steps, vocabulary), (logits, chosen, values, inverse, opening)
+    if not run("exponentials", logits, _Rows, sizes, (), *written, work=logits.numel()):
+        return None
     matched = values.gather(2, ids[:, None, :].expand(batch, steps, -1)).mul_(inverse)
     log_probs = matched.new_empty(0)
     if targets is not None:

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from bleugrad.backends.c.library import Problem, fields, library_for, make_problem
-from bleugrad.backends.operation import Outputs
+from bleugrad.backends.dispatch import Outputs
 
 
 class _Segments(Problem):

@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from bleugrad.backends.c.library import Problem, fields, library_for, make_problem
-from bleugrad.backends.operation import Outputs
+from bleugrad.backends.dispatch import Outputs
 from bleugrad.backends.torch.sum_distribution import DIRECT_SIZE, convolve_pairs, convolve_pairs_backward
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from torch import Tensor
 
 from bleugrad.backends.c.library import Problem, fields, library_for, make_problem
-from bleugrad.backends.operation import Outputs
+from bleugrad.backends.dispatch import Outputs
 
 DIRECT_STEPS = 1024
 """Up to this many tokens of a fixed length O(T^2) time is less than that of transforms."""
@@ -31,7 +31,7 @@ def forward(
 
 
 def backward(kept: None, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -> tuple[Tensor | None, ...] | None:
-    """The gradients of ``opening``, ``alive`` and ``stop``, None for what is not given."""
+    """The gradients of ``opening``, ``alive`` and ``stop``, None for inputs that are None."""
     opening, _, alive, stop = inputs
     direct = opening.numel() > 0 and (alive is not None or opening.shape[0] <= DIRECT_STEPS)
     library = library_for(opening) if direct else None

@@ -8,8 +8,7 @@ A level holds A, the probability that the automaton is in it, and x_s, s = 1..n-
 the rest of A, so that tokens outside g need no probability. For CTC, x_s is split: z_s where the last frame was
 blank, and x_s where it was g_s, so that g_s again changes nothing.
 
-On devices that are not waited for, shapes must not depend on the data: each level is an automaton of its own there, one
-for each slot of ``slots.py``, and an occurrence leads to the next one.
+Each level is an automaton of its own, in a slot of ``slots.py``, and an occurrence leads to the next slot.
 """
 
 from dataclasses import dataclass
@@ -17,129 +16,103 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bleugrad.backends.devices import SYNCHRONOUS
 from bleugrad.backends.torch.slots import Slots
 
 
 @dataclass(frozen=True)
 class Automata:
-    """M n-grams of one order per sentence, with C levels of W numbers A, x_1.., z_1.. each.
+    """The automata of the slots (B, L) of one order, whose states are W numbers A, x_1.., z_1.. each.
 
-    ``columns`` (B, M, J): the column of the token that leads to target j; the last target is the occurrence. ``table``
-    (B, M, W, J): how the numbers of a level add up to the probability of being where the token leads to the target.
-    ``landing`` (B, M, J - 1): 1 at the state that follows an occurrence. ``weights`` (B, M, C): 1 for the levels that
-    count. ``order`` starts at 0. ``linked`` (B, M, 1) is 1 where an automaton is the next level of the one before it,
-    or None.
+    ``order`` starts at 0. ``columns`` (B, L, J): the column of the token that leads to target j; the last target is the
+    occurrence. ``table`` (B, L, W, J): how the numbers add up to the probability of being where the token leads to the
+    target. ``landing`` (B, L, J - 1): 1 at the state that follows an occurrence. ``used`` (B, L): 1 for the slots that
+    count. ``linked`` (B, L): 1 for the next level of the slot before it.
     """
 
     order: int
     columns: Tensor
     table: Tensor
     landing: Tensor
-    weights: Tensor
-    linked: Tensor | None = None
+    used: Tensor
+    linked: Tensor
 
     def start(self) -> Tensor:
-        """(B, M, C, W): level 0, state 0."""
-        state = self.weights.new_zeros(*self.weights.shape, self.table.shape[2])
-        state[:, :, 0, 0] = 1 if self.linked is None else 1 - self.linked[..., 0]
-        return state
+        """(B, L, W): the first level, state 0."""
+        return torch.nn.functional.pad((1 - self.linked).unsqueeze(2), (0, self.table.shape[2] - 1))
 
-    def _from_below(self, values: Tensor) -> Tensor:
-        """Those of the level below, (B, M, C)."""
-        if self.linked is None:
-            return torch.nn.functional.pad(values[..., :-1], (1, 0))
-        return torch.nn.functional.pad(values[:, :-1], (0, 0, 1, 0)) * self.linked
-
-    def _from_above(self, values: Tensor) -> Tensor:
-        """Those of the level above, (B, M, C)."""
-        if self.linked is None:
-            return torch.nn.functional.pad(values[..., 1:], (0, 1))
-        return torch.nn.functional.pad((values * self.linked)[:, 1:], (0, 0, 0, 1))
+    def gathered(self, token_probs: Tensor) -> Tensor:
+        """The probabilities of the tokens of the targets, (T, B, L, J), from those of the columns (T, B, L)."""
+        steps = token_probs.shape[0]
+        columns = self.columns.flatten(1).expand(steps, -1, -1)
+        return token_probs.gather(2, columns).view(steps, *self.columns.shape)
 
     def emit(self, token_probs: Tensor, state: Tensor, blank: Tensor | None) -> tuple[Tensor, Tensor]:
-        """The state after a token, and the probabilities of an occurrence, (B, M, C).
+        """The state after a token, and the probabilities of an occurrence, (B, L).
 
         Args:
-            token_probs: (B, M, J), of the token of each target.
-            state: (B, M, C, W), before it.
-            blank: (B, 1, 1, 1), the probability of a blank for CTC; None where there is none.
+            token_probs: (B, L, J), of the token of each target.
+            state: (B, L, W), before it.
+            blank: (B, 1, 1), the probability of a blank for CTC; None where there is none.
         """
-        flow = token_probs.unsqueeze(2) * (state @ self.table)
+        flow = token_probs * self._inflow(state)
         new, targets = flow[..., -1], flow.shape[-1] - 1
-        risen = self._from_below(new)
-        states = flow[..., :-1] + risen.unsqueeze(-1) * self.landing.unsqueeze(2)
-        parts = [(state[..., 0] - new + risen).unsqueeze(-1), states]
+        risen = self.linked * new.roll(1, 1)
+        states = flow[..., :-1] + risen.unsqueeze(2) * self.landing
+        parts = [(state[..., 0] - new + risen).unsqueeze(2), states]
         if blank is not None:
             parts.append(blank * (state[..., 1 : 1 + targets] + state[..., 1 + targets :]))
-        return torch.cat(parts, -1), new
+        return torch.cat(parts, 2), new
 
     def pull(
         self, of_state: Tensor, of_new: Tensor, token_probs: Tensor, state: Tensor, blank: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Adjoint of :meth:`emit`: gradients of the state before, of token probabilities and of blank, (B,).
 
-        ``of_new`` (B, 1, 1) is the same for all n-grams; their weights are applied here.
+        ``of_new`` (B, 1) is the same for all slots that count.
         """
         targets = self.columns.shape[2] - 1
         of_level, of_states = of_state[..., 0], of_state[..., 1 : 1 + targets]
-        higher = self._from_above(of_level + (of_states * self.landing.unsqueeze(2)).sum(-1))
-        of_flow = torch.cat([of_states, (of_new * self.weights - of_level + higher).unsqueeze(-1)], -1)
-        of_probs = (of_flow * (state @ self.table)).sum(2)
-        before = (of_flow * token_probs.unsqueeze(2)) @ self.table.mT
+        higher = (self.linked * (of_level + (of_states * self.landing).sum(2))).roll(-1, 1)
+        of_flow = torch.cat([of_states, (of_new * self.used - of_level + higher).unsqueeze(2)], 2)
+        of_probs = of_flow * self._inflow(state)
+        before = (self.table @ (of_flow * token_probs).unsqueeze(3)).squeeze(3)
         before[..., 0] += of_level
         if blank is None:
             return before, of_probs, None
         of_blanks = of_state[..., 1 + targets :]
         held = state[..., 1 : 1 + targets] + state[..., 1 + targets :]
-        before[..., 1:] += (blank * of_blanks).repeat(1, 1, 1, 2)
-        return before, of_probs, (of_blanks * held).sum((1, 2, 3))
+        before[..., 1:] += (blank * of_blanks).repeat(1, 1, 2)
+        return before, of_probs, (of_blanks * held).sum((1, 2))
+
+    def _inflow(self, state: Tensor) -> Tensor:
+        """The probability of being where the token of each target leads to it, (B, L, J)."""
+        return (state.unsqueeze(2) @ self.table).squeeze(2)
 
 
 def automata(clips: Tensor, ids: Tensor, dtype: torch.dtype, steps: int, merging: bool) -> list[Automata]:
-    """The automata of all n-grams with a clip, (B, N, L); ``ids`` (B, L) are the tokens of the columns.
+    """The automata of all n-grams with a clip, (B, N, L), by order; ``ids`` (B, L) are the tokens of the columns.
 
-    N-grams that count once and those that count several times are apart, so that most have one level. ``steps`` is the
-    longest possible output: no higher level is ever reached. With ``merging`` they are those of CTC.
+    ``steps`` is the longest possible output: no higher level is ever reached. With ``merging`` they are those of CTC.
     """
-    if clips.device.type not in SYNCHRONOUS:
-        slots = Slots.of(clips, steps)
-        used, linked = (one.unsqueeze(3).to(dtype) for one in (slots.used, slots.earlier > 0))
-        return [
-            _automata(order, slots.pattern[:, order], ids, used[:, order], linked[:, order], merging)
-            for order in range(clips.shape[1])
-        ]
-    found = []
+    slots, found = Slots.of(clips, steps), []
     for order in range(clips.shape[1]):
-        clip = clips[:, order].clamp(max=steps)
-        for chosen in (clip == 1, clip > 1):
-            if not chosen.any():
-                continue
-            columns = chosen.int().argsort(dim=1, descending=True, stable=True)[:, : int(chosen.sum(1).max())]
-            most = (clip * chosen).gather(1, columns)
-            weights = (torch.arange(int(most.max()), device=ids.device) < most.unsqueeze(2)).to(dtype)
-            found.append(_automata(order, columns, ids, weights, None, merging))
+        used, linked = (part[:, order].to(dtype) for part in (slots.used, slots.linked))
+        columns = (slots.column[:, order, :, None] + torch.arange(order + 1, device=ids.device)).clamp(
+            max=ids.shape[1] - 1
+        )
+        tokens = ids.gather(1, columns.flatten(1)).view_as(columns)
+        if merging and order == 0:
+            columns, table = columns.expand(-1, -1, 2), used.new_zeros(*used.shape, 3, 2)
+            table[:, :, 0, 1], table[:, :, 1, 0], table[:, :, 1, 1] = 1, 1, -1
+            landing = used.new_ones(*used.shape, 1)
+        else:
+            table, landing = (part.to(dtype) for part in _tables(tokens.unsqueeze(3) == tokens.unsqueeze(2), merging))
+        found.append(Automata(order, columns, table, landing, used, linked))
     return found
 
 
-def _automata(
-    order: int, columns: Tensor, ids: Tensor, weights: Tensor, linked: Tensor | None, merging: bool
-) -> Automata:
-    """The automata of the n-grams of one order that start at ``columns`` (B, M)."""
-    columns = (columns.unsqueeze(2) + torch.arange(order + 1, device=ids.device)).clamp(max=ids.shape[1] - 1)
-    tokens = ids.gather(1, columns.flatten(1)).view_as(columns)
-    equal = tokens.unsqueeze(3) == tokens.unsqueeze(2)
-    if merging and order == 0:
-        columns, table = columns.expand(-1, -1, 2), weights.new_zeros(*columns.shape[:2], 3, 2)
-        table[:, :, 0, 1], table[:, :, 1, 0], table[:, :, 1, 1] = 1, 1, -1
-        landing = weights.new_ones(*columns.shape[:2], 1)
-    else:
-        table, landing = (part.to(weights.dtype) for part in _tables(equal, merging))
-    return Automata(order, columns, table, landing, weights, linked)
-
-
 def _tables(equal: Tensor, merging: bool) -> tuple[Tensor, Tensor]:
-    """Table (B, M, W, n) and landing (B, M, n - 1) of n-grams whose tokens i and j are ``equal`` (B, M, n, n)."""
+    """Table (B, L, W, n) and landing (B, L, n - 1) of n-grams whose tokens i and j are ``equal`` (B, L, n, n)."""
     size = equal.shape[2]
     ends_in = equal.new_zeros(*equal.shape[:2], size + 1)  # whether the prefix of s tokens ends in that of k
     ends_in[..., 0] = True

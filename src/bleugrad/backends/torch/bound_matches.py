@@ -5,12 +5,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bleugrad.backends.operation import Outputs
-from bleugrad.backends.torch.ngram_blocks import column_blocks
-from bleugrad.backends.torch.windows import add_window_gradient, window_probabilities
+from bleugrad.backends.dispatch import Outputs
+from bleugrad.backends.torch.windows import add_window_gradient, column_blocks, window_probabilities
 
 BLOCK_ELEMENTS = 2**18
-"""Numbers per working tensor of a block of n-grams: what stays in the cache of a CPU core."""
+"""Numbers per working tensor of a block of n-grams, which fit the cache of a CPU core."""
 
 
 TIE = 1e-5
@@ -42,7 +41,7 @@ def forward(
 
 
 def backward(kept: None, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -> tuple[Tensor, ...]:
-    """The gradients of ``unit_probs``, ``survival`` and ``boundary``, 0 for what is not given."""
+    """The gradients of ``unit_probs``, ``survival`` and ``boundary``, 0 for inputs that are None."""
     unit_probs, survival, boundary, clips, spans = inputs
     (grad,) = grads
     max_order = clips.shape[1]

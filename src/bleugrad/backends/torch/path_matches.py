@@ -5,23 +5,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bleugrad.backends.operation import Outputs
+from bleugrad.backends.dispatch import Outputs
 from bleugrad.backends.torch.automata import automata
-from bleugrad.backends.torch.frame_matches import gathered_probs
-from bleugrad.backends.torch.occurrences import Chunked
-from bleugrad.backends.torch.path_renewal import path_lengths
-from bleugrad.backends.torch.path_renewal import path_matches as renewed_matches
 
 
 def forward(
     keep: bool, token_probs: Tensor, transitions: Tensor, clips: Tensor, overlaps: Tensor, ids: Tensor, limits: Tensor
 ) -> tuple[Outputs, Any]:
     """See :data:`bleugrad.backends.operations.path_matches`. Keeps the states after each vertex and before it."""
-    if (run := _chunked(token_probs, transitions, clips, overlaps, ids, limits)) is not None:
-        return run.forward(keep), run
     steps, batch, _ = token_probs.shape
     groups = automata(clips, ids, token_probs.dtype, steps, merging=False)
-    gathered = [gathered_probs(token_probs, group) for group in groups]
+    gathered = [group.gathered(token_probs) for group in groups]
     sizes = [group.start()[0].numel() for group in groups]
     matches = token_probs.new_zeros(clips.shape[:2])
     after = token_probs.new_zeros(batch, steps, steps + 1 + sum(sizes))
@@ -39,24 +33,13 @@ def forward(
         for group, probs, flat in zip(groups, gathered, states, strict=True):
             state, new = group.emit(probs[u], flat.view_as(group.start()), None)
             after[:, u, first : first + flat.shape[1]] = state.flatten(1)
-            matches[:, group.order] += (new * group.weights).sum((1, 2))
+            matches[:, group.order] += (new * group.used).sum(1)
             first += flat.shape[1]
     return (matches, at_last(after, limits)), (groups, gathered, before, after) if keep else None
 
 
-def _chunked(*inputs: Tensor) -> Chunked | None:
-    """Both outputs without a walk over the vertices, where that is possible."""
-
-    def found(
-        token_probs: Tensor, transitions: Tensor, clips: Tensor, overlaps: Tensor, ids: Tensor, limits: Tensor
-    ) -> Outputs:
-        return renewed_matches(token_probs, transitions, clips, overlaps), path_lengths(transitions, limits)
-
-    return Chunked.of(found, (1, 0, 0, 1, 0, 0), *inputs)
-
-
 def at_last(after: Tensor, limits: Tensor) -> Tensor:
-    """The distribution of the length (B, T + 1) from what each vertex holds, (B, T, T + 1 and more)."""
+    """The distribution of the length (B, T + 1) from the rows of the vertices (B, T, T + 1 and more)."""
     batch, steps, _ = after.shape
     found = after.new_zeros(batch, steps + 1)
     if steps:
@@ -66,7 +49,7 @@ def at_last(after: Tensor, limits: Tensor) -> Tensor:
 
 
 def lengths_gradient(after: Tensor, limits: Tensor, grad: Tensor | None) -> Tensor:
-    """Adjoint of :func:`at_last`: 0 but for the lengths at the last vertex."""
+    """Adjoint of :func:`at_last`: 0 except for the lengths at the last vertex."""
     found = torch.zeros_like(after)
     steps = after.shape[1]
     if grad is not None:
@@ -78,8 +61,6 @@ def lengths_gradient(after: Tensor, limits: Tensor, grad: Tensor | None) -> Tens
 def backward(kept: Any, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -> tuple[Tensor, Tensor]:
     """The gradients of ``token_probs`` and ``transitions``."""
     token_probs, transitions, *_, limits = inputs
-    if (run := _chunked(*inputs) if kept is None else kept) is not None and isinstance(run, Chunked):
-        return run.backward(grads)
     groups, gathered, before, after = forward(True, *inputs)[1] if kept is None else kept
     steps = token_probs.shape[0]
     of_tokens, of_before = torch.zeros_like(token_probs), torch.zeros_like(before)
@@ -94,7 +75,7 @@ def backward(kept: Any, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -
             first = here.stop
             of_state, of_probs, _ = group.pull(
                 of_after[:, u, here].view_as(like),
-                of_matches[:, group.order, None, None],
+                of_matches[:, group.order, None],
                 probs[u],
                 before[:, u, here].view_as(like),
                 None,

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from bleugrad.backends.devices import SYNCHRONOUS
+from bleugrad.backends.dispatch import Outputs
 from bleugrad.backends.dtypes import compute_dtype
-from bleugrad.backends.operation import Outputs
 from bleugrad.backends.operations import projected_probabilities
 from bleugrad.backends.torch.row_gradient import RowGradient
 
@@ -71,7 +71,7 @@ def backward(kept: None, needs: tuple[bool, ...], grads: Any, outputs: Outputs, 
 def _dense_gradient(
     inputs: Any, log_normaliser: Tensor, row: RowGradient, needs: tuple[bool, ...]
 ) -> list[Tensor | None]:
-    """What the softmax part gives hidden states (B T, H), weight and bias, None where not needed."""
+    """The gradients of hidden states (B T, H), weight and bias through the softmax, None where not needed."""
     hidden, weight, bias, _, _, word_start, _ = inputs
     dtype, states = compute_dtype(hidden), hidden.flatten(0, 1)
     shapes = (states.shape, weight.shape, weight.shape[:1])
@@ -93,7 +93,7 @@ def _dense_gradient(
 
 
 def _add_sparse(found: list[Tensor | None], row: RowGradient, inputs: Any) -> None:
-    """Add what the single tokens give hidden states (B T, H), weight and bias, in place where they are not None."""
+    """Add the gradients of single tokens to those of hidden states (B T, H), weight and bias that are not None."""
     hidden, weight, _, ids, targets, _, _ = inputs
     of_hidden, of_weight, of_bias = found
     pulls = [(torch.where(row.broken[..., None], 0, row.pull), ids[:, None].expand_as(row.pull))]

@@ -2,8 +2,7 @@
 
 The gradient of the logits is ``-s_t p[t, v]`` plus a few single tokens, s_t one number per row. So the softmax of the
 forward pass, scaled in place, *is* the gradient: in float32 and float64 it is kept until then, one tensor of the
-logits' size in all. Half precisions and compiled graphs work in blocks of rows and form the softmax again. Blocks are
-many operations, so devices that are not waited for take the whole softmax.
+logits' size in all. Half precisions and compiled graphs work in blocks of rows and form the softmax again.
 """
 
 from collections.abc import Iterator
@@ -13,13 +12,13 @@ import torch
 from torch import Tensor
 
 from bleugrad.backends.devices import SYNCHRONOUS
+from bleugrad.backends.dispatch import Outputs
 from bleugrad.backends.dtypes import compute_dtype
-from bleugrad.backends.operation import Outputs
 from bleugrad.backends.operations import row_probabilities
 from bleugrad.backends.torch.row_gradient import RowGradient
 
 BLOCK_ELEMENTS = {"cpu": 2**18}
-"""Logits per block of rows: what fits the cache of a CPU core. ``BLOCK_DEFAULT`` on other devices."""
+"""Logits per block of rows, which fit the cache of a CPU core. ``BLOCK_DEFAULT`` on other devices."""
 
 BLOCK_DEFAULT = 2**26
 
@@ -31,13 +30,13 @@ def forward(
     keep: bool, logits: Tensor, ids: Tensor, targets: Tensor | None, word_start: Tensor | None
 ) -> tuple[Outputs, Any]:
     """See :data:`bleugrad.backends.operations.row_probabilities`."""
-    if (keep and logits.dtype == compute_dtype(logits)) or logits.device.type not in SYNCHRONOUS:
+    if keep and logits.dtype == compute_dtype(logits):
         probs, opening = softmax_and_opening(logits, word_start)
         matched = probs.gather(2, ids[:, None, :].expand(*logits.shape[:2], -1))
         log_probs = matched.new_empty(0)
         if targets is not None:
             log_probs = log_probabilities(logits, probs.gather(2, targets), targets)
-        return (matched, log_probs, opening), probs if keep else None
+        return (matched, log_probs, opening), probs
     matched, log_probs, opening = row_probabilities.shapes(logits, ids, targets, word_start)
     for rows, probs in _softmax_blocks(logits):
         torch.index_select(probs, 1, ids[rows[0]], out=matched[rows])
@@ -53,12 +52,10 @@ def backward(kept: Any, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -
     logits, ids, targets, word_start = inputs
     matched, _, opening = outputs
     row = RowGradient.of(grads, matched, opening)
-    if kept is None and logits.device.type not in SYNCHRONOUS:
-        kept = logits.softmax(-1, dtype=compute_dtype(logits))
     if kept is not None:
         scale_rows(kept, row, word_start)
         row.add_sparse(kept, ids, targets)
-        return (kept.to(logits.dtype),)
+        return (kept,)
     grad = torch.empty_like(logits)
     for rows, probs in _softmax_blocks(logits):
         probs.mul_(row.factors(rows, word_start))

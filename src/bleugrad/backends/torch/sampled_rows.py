@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bleugrad.backends.operation import Outputs
+from bleugrad.backends.dispatch import Outputs
 from bleugrad.backends.torch.row_gradient import RowGradient
 from bleugrad.backends.torch.row_probabilities import log_probabilities, row_blocks, scale_rows, softmax_and_opening
 
@@ -43,7 +43,7 @@ def draw_tokens(probs: Tensor, uniform: Tensor) -> Tensor:
     """Tokens (B, T, S) of rows ``probs`` (B, T, V) by inverting their running sums at ``uniform`` (B, T, S) in 0..1.
 
     Exact up to the rounding of that sum, which is in the type of ``uniform``. A token of probability 0 is never drawn:
-    the running sum does not rise there, and what is looked up stays below the last sum, since uniform numbers are at
+    the running sum does not rise there, and the number looked up stays below the last sum, since uniform numbers are at
     most 1 - 2^-53 and the product with that rounds down.
 
     O(B T (V + S log V)) time, and no memory but a block of running sums and the result. Perturbing every logit with

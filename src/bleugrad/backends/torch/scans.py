@@ -4,10 +4,10 @@ import torch
 from torch import Tensor
 
 RADIX = 16
-"""Terms that a round adds at least, ..."""
+"""Smallest number of terms that a round adds."""
 
 ELEMENTS = 2**26
-"""... or as many as keep its tensors below this many numbers."""
+"""A round adds more terms while its tensors have fewer numbers than this."""
 
 
 def suffix_sums(factors: Tensor, terms: Tensor) -> Tensor:
@@ -33,7 +33,7 @@ def _ahead(values: Tensor, reach: int, number: int) -> Tensor:
 
 
 class RunningProduct(torch.autograd.Function):
-    """``cumprod`` along the last axis whose gradient reads nothing back, even where factors are 0."""
+    """``cumprod`` along the last axis. Its gradient allows factors of 0 and reads no values back."""
 
     @staticmethod
     def forward(ctx, values):  # type: ignore[no-untyped-def]
@@ -53,16 +53,3 @@ def running_product_gradient(values: Tensor, products: Tensor, grad: Tensor) -> 
     """The gradient of the values of a running product along the last axis; no division, so factors may be 0."""
     before = torch.nn.functional.pad(products[..., :-1], (1, 0), value=1.0)
     return before * suffix_sums(values, grad)
-
-
-def product_of_others(values: Tensor, axis: int) -> Tensor:
-    """The product of all entries along an axis but the entry itself; no division, so entries may be 0.
-
-    >>> product_of_others(torch.tensor([2.0, 3.0, 5.0]), 0).tolist()
-    [15.0, 10.0, 6.0]
-    """
-    size = values.shape[axis]
-    both = torch.stack([values.narrow(axis, 0, size - 1), values.narrow(axis, 1, size - 1).flip(axis)])
-    ends = (0, 0) * (values.dim() - axis - 1)
-    running = torch.nn.functional.pad(both, (*ends, 1, 0), value=1.0).cumprod(axis + 1)
-    return running[0] * running[1].flip(axis)

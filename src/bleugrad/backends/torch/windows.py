@@ -5,8 +5,18 @@ Layout is time first, (T, B, ...), because the recursions downstream walk over p
 the columns of ``unit_probs``: tokens, or words of several tokens, whose ``spans`` (B, L) say how many.
 """
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
+
+
+def column_blocks(unit_probs: Tensor, max_order: int, elements: int) -> Iterator[tuple[int, int]]:
+    """Ranges of reference columns whose windows of all orders have at most ``elements`` numbers."""
+    steps, batch, columns = unit_probs.shape
+    width = max(1, elements // max(1, steps * batch * max_order))
+    for first in range(0, columns if unit_probs.numel() else 0, width):
+        yield first, min(first + width, columns)
 
 
 def window_probabilities(unit_probs: Tensor, spans: Tensor | None, first: int, last: int, max_order: int) -> Tensor:
@@ -30,7 +40,7 @@ def window_probabilities(unit_probs: Tensor, spans: Tensor | None, first: int, l
         if spans is None:
             torch.mul(below[:-1], unit[1:], out=above[1:])
         else:
-            torch.mul(_delayed(below, spans[:, begin:end]), unit, out=above)
+            torch.mul(delayed(below, spans[:, begin:end]), unit, out=above)
     return windows
 
 
@@ -42,7 +52,7 @@ def add_window_gradient(
     spans: Tensor | None,
     first: int,
 ) -> None:
-    """Add to ``grad_units`` (T, B, L) what ``grad_windows`` gives it; ``grad_windows`` is used up."""
+    """Add the gradient through ``grad_windows`` to ``grad_units`` (T, B, L); overwrites ``grad_windows``."""
     columns = unit_probs.shape[2]
     max_order, _, block = windows.shape[1:]
     for order in range(max_order, 1, -1):
@@ -55,12 +65,12 @@ def add_window_gradient(
             grad_units[1:, :, begin:end].addcmul_(grad_above[1:], below[:-1])
             grad_below[:-1].addcmul_(grad_above[1:], unit[1:])
         else:
-            grad_units[:, :, begin:end].addcmul_(grad_above, _delayed(below, spans[:, begin:end]))
-            grad_below += _delayed(grad_above * unit, -spans[:, begin:end])
+            grad_units[:, :, begin:end].addcmul_(grad_above, delayed(below, spans[:, begin:end]))
+            grad_below += delayed(grad_above * unit, -spans[:, begin:end])
     grad_units[:, :, first : first + block] += grad_windows[:, 0]
 
 
-def _delayed(values: Tensor, delay: Tensor) -> Tensor:
+def delayed(values: Tensor, delay: Tensor) -> Tensor:
     """values[e - delay[b, j], b, j], 0 outside: (T, B, J) and (B, J) to (T, B, J)."""
     steps = values.shape[0]
     source = torch.arange(steps, device=values.device)[:, None, None] - delay

@@ -1,4 +1,4 @@
-"""Triton kernels for GPUs: one launch for each operation, forward and backward, or a few.
+"""Triton kernels for GPUs: one launch forward and one backward for each operation.
 
-They read float32, bfloat16 and float16 and compute in float32. Other types go to the torch operations.
+They read float32, bfloat16 and float16 and compute in float32. Other types are computed by torch operations.
 """

@@ -1,7 +1,7 @@
 """The renewal recursion of ``torch/renewal.py``: lanes are n-grams, and positions are walked inside the kernel.
 
-A program takes one sentence and one order. An n-gram with clip c has c states, one for each k, in c *slots* side by
-side. The clips of a sentence and order sum to L at most, so that (T, B, N, L) holds the histories of all states.
+A program takes one sentence and one order. An n-gram with clip c has c *slots* side by side, one for each k, see
+``torch/slots.py``. So (T, B, N, L) holds the histories of all slots.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from bleugrad.backends.operation import Outputs
+from bleugrad.backends.dispatch import Outputs
 from bleugrad.backends.triton.launching import lanes, launch, supported
 
 

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from bleugrad.backends.operation import Outputs
+from bleugrad.backends.dispatch import Outputs
 from bleugrad.backends.torch.automata import automata
 from bleugrad.backends.triton.launching import lanes, launch, supported
 
@@ -189,13 +189,12 @@ def backward(kept: Any, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -
 def _tables(clips: Tensor, ids: Tensor, like: Tensor) -> list[Tensor]:
     """The automata of all orders, slots last.
 
-    Tables (B, N, W, J, L), columns and landings (B, N, J, L), weights and links (B, N, L).
+    Tables (B, N, W, J, L), columns and landings (B, N, J, L), which slots are used and linked (B, N, L).
     """
     targets, pad, found = max(clips.shape[1], 2), torch.nn.functional.pad, []
     for one in automata(clips, ids, like.dtype, like.shape[0], merging=True):
-        assert one.linked is not None
         own = targets - one.columns.shape[2]
         table = pad(one.table, (0, own, 0, 2 * own)).permute(0, 2, 3, 1)
         columns, landing = pad(one.columns, (0, own)), pad(one.landing, (0, own + 1))
-        found.append((table, columns.mT, landing.mT, one.weights[..., 0], one.linked[..., 0]))
+        found.append((table, columns.mT, landing.mT, one.used, one.linked))
     return [torch.stack(parts, 1) for parts in zip(*found, strict=True)]

@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from bleugrad.backends.operation import Outputs
+from bleugrad.backends.dispatch import Outputs
 from bleugrad.backends.operations import row_probabilities
 from bleugrad.backends.triton.launching import lanes, launch, supported
 
@@ -55,7 +55,7 @@ def token_pull(
     token, ids, targets, matched, grad_matched, grad_log_probs, row, steps, number, chosen,
     HAS_MATCHED: tl.constexpr, HAS_TARGETS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """What the gradients of single tokens add to those of the logits of the tokens given, whatever their order."""
+    """The sum of the gradients of single tokens for the logits of the given tokens, in a fixed order."""
     found = tl.zeros(token.shape, tl.float32)
     if HAS_MATCHED:
         for first in range(0, number, COLUMNS):

@@ -5,7 +5,7 @@ from typing import Any
 import triton
 import triton.language as tl
 
-from bleugrad.backends.operation import Outputs
+from bleugrad.backends.dispatch import Outputs
 from bleugrad.backends.operations import segment_words
 from bleugrad.backends.triton.launching import lanes, launch
 

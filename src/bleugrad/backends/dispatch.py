@@ -1,15 +1,16 @@
-"""One form for every operation of the core: one signature, a torch implementation, faster ones, one autograd rule.
+"""How operations are called: one signature, a torch implementation, faster ones, and one autograd rule.
 
 An implementation of the operation ``name`` is the module ``bleugrad.backends.<backend>.<name>`` with two functions:
 
 ``forward(keep, *inputs) -> (outputs, kept)``
-    The outputs as a tuple. If ``keep`` is True a backward pass may follow, and ``kept`` may hold whatever makes it
-    cheaper, or None. It must not hold an output, which would be a reference cycle; the rule saves inputs and outputs.
+    The outputs as a tuple. If ``keep`` is True a backward pass may follow, and ``kept`` may hold anything that makes
+    it cheaper, or None. It must not hold an output, which would be a reference cycle. The rule saves inputs and
+    outputs.
 
 ``backward(kept, needs, grads, outputs, inputs) -> gradients``
     One gradient for each differentiable input whose entry of ``needs`` is True, None for the others. Entries of
     ``grads`` are None where no gradient reaches an output, never all of them. ``kept`` is None where nothing was kept
-    or an earlier backward pass used it up; then the implementation computes again what it needs. It may overwrite
+    or an earlier backward pass used it up; then the implementation computes it again. It may overwrite
     ``kept``.
 
 Both return None where the implementation does not support the inputs; then the next backend is tried, and torch last.
@@ -77,7 +78,7 @@ class Operation:
         self._operator = self._define(inputs)
 
     def __call__(self, *inputs: Any) -> Any:
-        """The outputs; see :mod:`bleugrad.backends.operations` for what each operation takes and returns."""
+        """The outputs; see :mod:`bleugrad.backends.operations` for the inputs and outputs of each operation."""
         if torch.compiler.is_compiling():
             return self._operator(*inputs)
         keep = False
@@ -92,7 +93,7 @@ class Operation:
         return self._single(self.forward(False, inputs)[0])
 
     def forward(self, keep: bool, inputs: tuple[Any, ...]) -> tuple[Outputs, Any, ModuleType]:
-        """The outputs and what was kept, by the first backend that supports the inputs, and its implementation."""
+        """The outputs, ``kept``, and the module of the first backend that supports the inputs."""
         for backend in self.backends:
             if backend == "triton" and not has_triton(inputs[0]):
                 continue

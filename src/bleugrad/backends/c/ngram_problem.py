@@ -6,7 +6,7 @@ CHUNK = 256
 """Reference columns of a sentence that a thread takes at a time, a multiple of the lanes in ``common.h``."""
 
 
-class Patterns(Problem):
-    """See ``windows.h`` for the shapes. ``begin`` and ``apart`` say which chunks of columns a call works on."""
+class NgramProblem(Problem):
+    """The struct ``Patterns`` of ``windows.h``. ``begin`` and ``apart`` select the chunks of columns of a call."""
 
     _fields_ = fields("steps batch columns orders chunk apart begin", "units clips overlaps spans alive opening")
