@@ -31,10 +31,12 @@ if TYPE_CHECKING:
 
 
 class Objective(nn.Module):
-    """A model with its loss: ``objective(batch)``.
+    """A model with its loss: ``objective(batch)``; the likelihood in the first epochs, if the settings say so.
 
     ``group`` shares each batch. ``word_start`` (V,) marks tokens that open a word, None if tokens are counted.
     """
+
+    likelihood_only = False
 
     def __init__(
         self,
@@ -52,7 +54,8 @@ class Objective(nn.Module):
         """The loss of the library; None if there is none."""
 
     def begin_epoch(self, epoch: int, done: float) -> None:
-        """Change what depends on the epoch; ``done`` is 0 in the first epoch and 1 in the last."""
+        """Set what depends on the epoch; ``done`` is 0 in the first epoch and 1 in the last."""
+        self.likelihood_only = epoch <= getattr(self.config, "likelihood_epochs", 0)
 
     def mean(self, total: Tensor, number: Tensor | int) -> Tensor:
         """The part of this process of a mean over all processes: ``total`` divided by the sum of ``number``."""
@@ -80,6 +83,7 @@ class FedObjective(Objective):
 
     def begin_epoch(self, epoch: int, done: float) -> None:
         """Set the share of own tokens in a mixture, which is linear from the first to the last epoch."""
+        super().begin_epoch(epoch, done)
         if isinstance(self.config, Mixture):
             first, last = self.config.own_first, self.config.own_last
             self.own_probability = first + done * (last - first)

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import ClassVar, Literal
 
 from bleugrad.lab.errors import UsageError
-from bleugrad.lab.settings.config import Config, option
+from bleugrad.lab.settings.config import Config, option, settings
 
 OWN_TOKENS = ("greedy", "sample", "gumbel")
 Method = Literal["bound", "exact", "clipped_mean"]
@@ -253,18 +253,11 @@ class FedSamplesConfig(ScoredRows, OwnLength):
     samples: int = option(4, "samples per sentence", minimum=1)
 
 
-OBJECTIVES: Mapping[str, type[ObjectiveConfig]] = MappingProxyType(
-    {
-        "ce": CrossEntropyConfig,
-        "bound": ExpectedConfig,
-        "exact": ExpectedConfig,
-        "clipped_mean": ExpectedConfig,
-        "recommended": RecommendedConfig,
-        "candidates": CandidatesConfig,
-        "soft_beam": SoftBeamConfig,
-        "fed_samples": FedSamplesConfig,
-        "reinforce": ReinforceConfig,
-        "mrt": MinimumRiskConfig,
-        "unbiased": UnbiasedConfig,
-    }
+KINDS = (
+    *(CrossEntropyConfig, ExpectedConfig, RecommendedConfig, CandidatesConfig, SoftBeamConfig, FedSamplesConfig),
+    *(ReinforceConfig, MinimumRiskConfig, UnbiasedConfig),
 )
+OBJECTIVES: Mapping[str, type[ObjectiveConfig]] = MappingProxyType(
+    {name: kind for kind in KINDS for name in settings(kind)[0].words}
+)
+"""The settings of each objective by its name, the default first."""

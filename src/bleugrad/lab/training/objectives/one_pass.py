@@ -11,30 +11,20 @@ from bleugrad.lab.special_ids import EOS
 from bleugrad.lab.training.objectives.base import Objective
 from bleugrad.lab.training.objectives.config import (
     CrossEntropyConfig,
-    ExpectedBase,
     ExpectedConfig,
     RecommendedConfig,
 )
 from bleugrad.lab.training.objectives.rows import expected_loss
 
 
-class OnePassObjective(Objective):
-    """The likelihood, or expected BLEU after ``likelihood_epochs``. A subclass has the loss of its model."""
-
-    model: OnePassModel
-    likelihood_only = False
-
-    def begin_epoch(self, epoch: int, done: float) -> None:
-        """Start with the likelihood, if the settings say so."""
-        self.likelihood_only = isinstance(self.config, ExpectedBase) and epoch <= self.config.likelihood_epochs
-
-
-class Positions(OnePassObjective):
+class Positions(Objective):
     """The objective of a "nat" model: one distribution per position, and a random length by EOS.
 
     A model usually has more positions than the reference has tokens. Their label is EOS. Expected BLEU counts the words
     that they would add.
     """
+
+    model: OnePassModel
 
     def make_loss(self, word_start: Tensor | None) -> ExpectedBLEULoss | None:
         """None for the likelihood."""
@@ -57,8 +47,10 @@ class Positions(OnePassObjective):
         return loss
 
 
-class Frames(OnePassObjective):
+class Frames(Objective):
     """The objective of a "ctc" model: one distribution per frame; equal neighbours are merged and blanks removed."""
+
+    model: OnePassModel
 
     def make_loss(self, word_start: Tensor | None) -> ExpectedBLEULoss | None:
         """None for the likelihood, which is also added here and not in the loss."""

@@ -51,7 +51,6 @@ class ExpectedBLEU(FedObjective):
     """
 
     config: ExpectedConfig | RecommendedConfig
-    likelihood_only = False
 
     def make_loss(self, word_start: Tensor | None) -> ExpectedBLEULoss:
         """Its cross-entropy is added in the same pass, unless the decoder is fed its own tokens."""
@@ -60,11 +59,6 @@ class ExpectedBLEU(FedObjective):
         further = config.end_positions if config.random_length and not own else 0
         eos_id = EOS if config.random_length else None
         return expected_loss(config, self.group, word_start, eos_id, end_positions=further, cross_entropy_weight=weight)
-
-    def begin_epoch(self, epoch: int, done: float) -> None:
-        """Start with the likelihood, if the settings say so."""
-        super().begin_epoch(epoch, done)
-        self.likelihood_only = epoch <= self.config.likelihood_epochs
 
     def forward(self, batch: Batch) -> Tensor:
         """The loss."""
