@@ -28,9 +28,9 @@ from timing import best_times, keep, machine
 from torch import Tensor
 
 import bleugrad
-from bleugrad.lab.models.attention_lstm import AttentionLSTM
 from bleugrad.lab.models.config import ModelConfig
 from bleugrad.lab.models.feeding import feed, token_log_probs
+from bleugrad.lab.models.lstm.model import AttentionLSTM
 from bleugrad.lab.models.search.strategies import greedy
 from bleugrad.lab.special_ids import BOS, EOS, PAD
 from bleugrad.losses.rewards import leave_one_out

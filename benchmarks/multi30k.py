@@ -14,8 +14,9 @@ from bleugrad.lab.errors import FailureError
 from bleugrad.lab.models.kinds import build_model
 from bleugrad.lab.models.protocol import Decoding, TranslationModel
 from bleugrad.lab.settings.loading import layered
-from bleugrad.lab.training.config import ObjectiveConfig, TrainConfig
-from bleugrad.lab.training.objectives import build_objective
+from bleugrad.lab.training.config import TrainConfig
+from bleugrad.lab.training.objectives.build import build_objective
+from bleugrad.lab.training.objectives.config import CrossEntropyConfig, ObjectiveConfig
 from bleugrad.lab.training.presets import preset
 
 
@@ -71,7 +72,7 @@ def step(
 def train_shortly(setting: Setting, steps: int, learning_rate: float = 2e-3) -> float:
     """Trains with cross-entropy until translations have realistic lengths; returns the mean of the last losses."""
     optimizer = torch.optim.Adam(setting.model.parameters(), learning_rate, fused=True)
-    run = step(setting.model, ObjectiveConfig(name="ce"), optimizer, setting.config.optimizer.clip)
+    run = step(setting.model, CrossEntropyConfig(), optimizer, setting.config.optimizer.clip)
     setting.model.train()
     losses: list[float] = []
     began = time.perf_counter()

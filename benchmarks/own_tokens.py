@@ -20,16 +20,16 @@ from timing import best_times, keep, machine
 from bleugrad.lab.data.batches import BatchPlan
 from bleugrad.lab.data.encoding import encode_split
 from bleugrad.lab.data.preparation import prepare_split
-from bleugrad.lab.training.config import ObjectiveConfig
+from bleugrad.lab.training.objectives.config import CrossEntropyConfig, ExpectedConfig, ReinforceConfig
 from bleugrad.lab.training.system import load
 
 GREEDY = "exact, own tokens"
 OBJECTIVES = {
-    "CE": ObjectiveConfig(name="ce"),
-    GREEDY: ObjectiveConfig(name="exact", feeding="greedy"),
-    "exact, own tokens, CE": ObjectiveConfig(name="exact", feeding="greedy", cross_entropy_weight=0.1),
-    "RF, 2 own samples": ObjectiveConfig(name="reinforce", feeding="sample", samples=2),
-    "RF, 4 own samples": ObjectiveConfig(name="reinforce", feeding="sample", samples=4),
+    "CE": CrossEntropyConfig(),
+    GREEDY: ExpectedConfig("exact", feeding="greedy"),
+    "exact, own tokens, CE": ExpectedConfig("exact", feeding="greedy", cross_entropy_weight=0.1),
+    "RF, 2 own samples": ReinforceConfig(feeding="sample", samples=2),
+    "RF, 4 own samples": ReinforceConfig(feeding="sample", samples=4),
 }
 
 

@@ -20,14 +20,14 @@ from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from bleugrad.lab.data.batches import Batch
-from bleugrad.lab.training.config import ObjectiveConfig
+from bleugrad.lab.training.objectives.config import CrossEntropyConfig, ExpectedConfig, ReinforceConfig
 
 OBJECTIVES = {
-    "ce": ObjectiveConfig(name="ce"),
-    "bound": ObjectiveConfig(name="bound"),
-    "exact": ObjectiveConfig(name="exact"),
-    "reinforce": ObjectiveConfig(name="reinforce"),
-    "reinforce, own tokens": ObjectiveConfig(name="reinforce", feeding="sample"),
+    "ce": CrossEntropyConfig(),
+    "bound": ExpectedConfig("bound"),
+    "exact": ExpectedConfig("exact"),
+    "reinforce": ReinforceConfig(),
+    "reinforce, own tokens": ReinforceConfig(feeding="sample"),
 }
 Call = Callable[[], None]
 

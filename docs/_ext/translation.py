@@ -12,7 +12,7 @@ from typing import Any
 
 from measured import RESULTS, markdown, read
 
-from bleugrad.lab.experiments.paper.statistics import paired_t
+from bleugrad.lab.experiments.paper.significance import paired_t
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -87,10 +87,15 @@ def test_usage_is_one_line_and_does_not_list_the_settings(capsys, monkeypatch):
 
 
 def test_the_help_of_tune_shows_defaults_only_where_they_are_not_those_of_the_run(capsys, monkeypatch):
-    shown = shown_help(["tune"], capsys, monkeypatch)
-    assert shown.count("(default:") == 4
-    for default in ("RUN-OBJECTIVE", "0.0001", "5", "0"):
-        assert f"(default: {default})" in " ".join(shown.split())
+    shown, objective = " ".join(shown_help(["tune"], capsys, monkeypatch).split()).split(" objective: --objective-name")
+    assert shown.count("(default:") == 5
+    for default in ("recommended; exact for one-pass models", "RUN-OBJECTIVE", "0.0001", "5", "0"):
+        assert f"(default: {default})" in shown
+    for default in (
+        "(default: recommended)",
+        "(default: 1.0; recommended: 1.5) [bound, exact, clipped_mean, recommended,",
+    ):
+        assert default in objective
 
 
 def test_examples_in_the_help_can_be_parsed():
@@ -123,7 +128,10 @@ def test_no_command_shows_the_help_and_is_wrong_usage(capsys):
         (["toy", "--output", "\udcff"], "output is '\\udcff'; expected UTF-8 text without NUL"),
         (["train", "--threads", str(2**31)], "threads is 2147483648; expected at most 1024"),
         (["train", "--objective", "exact", "--objective-sharpness", "1e39"], "objective.sharpness is 1e+39; expected"),
-        (["train", "--objective-max-order", str(2**63)], "objective.max_order is a whole number of 64 bits"),
+        (
+            ["train", "--objective", "exact", "--objective-max-order", str(2**63)],
+            "objective.max_order is a whole number of 64 bits",
+        ),
         (["train", "--objective-temperature", "1e-45"], "expected 0, or at least 1e-30"),
         (["translate", "run", "--beam", str(2**31)], "beam is 2147483648; expected at most 2147483647"),
         (["explain", "run", "a\0b"], "sources is 'a\\x00b'; expected UTF-8 text without NUL"),

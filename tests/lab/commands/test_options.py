@@ -6,22 +6,22 @@ from typing import Literal
 
 from bleugrad.lab.commands.options import add_options, given_options, option_words
 from bleugrad.lab.experiments.toy.config import ToyConfig
+from bleugrad.lab.settings.config import Config, inner, option
 from bleugrad.lab.settings.loading import load
-from bleugrad.lab.settings.stage import Stage, option, stage
 
 
 @dataclass(frozen=True)
-class Inner(Stage):
+class Inner(Config):
     max_order: int = option(2, "100% of it")
 
 
 @dataclass(frozen=True)
-class Outer(Stage):
+class Outer(Config):
     rates: tuple[float, ...] = option((0.1,), "rates")
     fast: bool = option(True, "hurry")
     mode: Literal["up", "down"] = option("up", "which way")
     label: str = option("plain", "name")
-    inner: Inner = stage(Inner, "inside")
+    inner: Inner = inner(Inner, "inside")
 
 
 def parse(kind, words):

@@ -16,6 +16,8 @@ from bleugrad.lab.commands.main import main
 from bleugrad.lab.commands.train import show_next
 from bleugrad.lab.errors import FailureError
 from bleugrad.lab.settings.loading import read_toml
+from bleugrad.lab.training.objectives.config import CrossEntropyConfig, ExpectedConfig, RecommendedConfig
+from bleugrad.lab.training.run import read_config
 
 ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"}
 SMALL = "--data-batch-size 8 --data-min-count 1 --model-embedding 6 --model-hidden 6 --optimizer-epochs 1".split()
@@ -49,20 +51,38 @@ def test_only_the_first_process_says_where_the_run_is(monkeypatch, capsys):
         assert capsys.readouterr().out == times * "run: runs/my run; score it with: bleugrad evaluate 'runs/my run'\n"
 
 
-def test_an_option_of_the_recipe_replaces_the_recipe(run, tmp_path):
-    words = ["tune", str(run), "--objective", "exact", "--optimizer-epochs", "1", "--output", str(tmp_path / "tuned")]
-    assert main([*words, "--objective-level", "sentence"]) == 0
-    objective = read_toml(tmp_path / "tuned" / "config.toml")["objective"]
-    assert (objective["recommended"], objective["level"]) == (False, "sentence")
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], RecommendedConfig()),
+        (["--objective", "recommended", "--objective-sharpness", "1"], RecommendedConfig(sharpness=1.0)),
+        (["--objective-end-positions", "2"], RecommendedConfig(end_positions=2)),
+        (["--objective", "exact"], ExpectedConfig()),
+        (["--objective", "exact", "--objective-level", "sentence"], ExpectedConfig(level="sentence")),
+        (["--objective", "ce"], CrossEntropyConfig()),
+        (["--config", "FILE"], ExpectedConfig("bound")),
+        (["--config", "FILE", "--objective-level", "sentence"], ExpectedConfig("bound", level="sentence")),
+    ],
+)
+def test_tuning_uses_the_recipe_unless_another_objective_is_named(run, words, expected, tmp_path):
+    """The command of run.json makes the same settings."""
+    (tmp_path / "file.toml").write_text('[objective]\nname = "bound"\n')
+    words = [str(tmp_path / "file.toml") if word == "FILE" else word for word in words]
+    tuned = tmp_path / "tuned"
+    assert main(["tune", str(run), "--optimizer-epochs", "1", *words, "--output", str(tuned)]) == 0
+    config = read_config(tuned)
+    assert config.objective == expected
+    _, *again = json.loads((tuned / "run.json").read_text())["command"].split()
+    assert main([*again, "--overwrite"]) == 0
+    assert read_config(tuned) == config
 
 
 def test_tuning_makes_a_run_of_its_own(run, capsys):
-    assert main(["tune", str(run), "--objective", "exact", "--optimizer-epochs", "1"]) == 0
-    tuned = run.with_name("small-exact")
+    assert main(["tune", str(run), "--optimizer-epochs", "1"]) == 0
+    tuned = run.with_name("small-recommended")
     assert capsys.readouterr().out.endswith(f"\nrun: {tuned}; score it with: bleugrad evaluate {tuned}\n")
     config, before = read_toml(tuned / "config.toml"), read_toml(run / "config.toml")
-    assert config["objective"]["name"] == "exact"
-    assert config["objective"]["recommended"] is True
+    assert config["objective"]["name"] == "recommended"
     assert config["optimizer"]["learning_rate"] == 1e-4
     assert config["model"] == before["model"]
     assert config["data"] == before["data"]
@@ -171,7 +191,12 @@ def test_input_without_lines_ends(monkeypatch):
         (["train", "--model-hiden", "3"], 2, "unknown option '--model-hiden'; did you mean '--model-hidden'?"),
         (["train", "--objective", "exakt"], 2, "objective.name is 'exakt'; expected 'ce' or 'bound'"),
         (["train", "--config", "bad.toml"], 2, "bad.toml: unknown setting 'model.hiden'; did you mean 'model.hidden'?"),
-        (["train", "--objective-feeding", "greedy"], 2, "objective.feeding is 'greedy', and cross-entropy needs"),
+        (["train", "--objective-feeding", "greedy"], 2, "objective.feeding is 'greedy'; expected 'reference' or"),
+        (
+            ["train", "--objective", "exact", "--objective-samples", "3"],
+            2,
+            "objective.samples is a setting of fed_samples, reinforce, mrt, unbiased, not of 'exact'; ",
+        ),
         (["train", "--data-corpus", "files", "--data-directory", "absent"], 2, "directory is 'absent'"),
         (["tune", "absent"], 1, "absent holds no run"),
         (["evaluate", "absent"], 1, "absent holds no run"),

@@ -74,7 +74,7 @@ def test_a_branch_is_a_table_of_training_settings():
         (
             "ce",
             {"objective": {"feeding": "greedy"}},
-            "branches.ce.objective.feeding is 'greedy', and cross-entropy needs",
+            "branches.ce.objective.feeding is 'greedy'; expected 'reference' or 'mixture'",
         ),
         ("exact", {"data": {"train_source": "x"}}, "branches.exact.data.train_source is given and corpus is 'builtin'"),
     ],

@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 import torch
 
+from bleugrad.lab.models.lstm.state import LSTMState
 from bleugrad.lab.models.search.soft_beam import soft_beam, soft_choice
 from bleugrad.lab.models.search.strategies import beam
-from bleugrad.lab.models.state import DecoderState
 from bleugrad.lab.models.transformer_decoder import KeyValueState
 from tests.lab.models import naive
 
@@ -44,10 +44,8 @@ def mixture(states, weights):
             sum(w * one.layers[n] for w, one in zip(weights, states, strict=True)) for n in range(len(states[0].layers))
         ]
         return KeyValueState(tuple(layers), states[0].positions)
-    parts = [field.name for field in dataclasses.fields(DecoderState)]
-    return DecoderState(
-        *(sum(w * getattr(one, part) for w, one in zip(weights, states, strict=True)) for part in parts)
-    )
+    parts = [field.name for field in dataclasses.fields(LSTMState)]
+    return LSTMState(*(sum(w * getattr(one, part) for w, one in zip(weights, states, strict=True)) for part in parts))
 
 
 def naive_soft_beam(model, source, width, maximum, tau):

@@ -7,8 +7,8 @@ from typing import Literal
 import pytest
 
 from bleugrad.lab.errors import UsageError
+from bleugrad.lab.settings.config import Config, inner, option
 from bleugrad.lab.settings.loading import load
-from bleugrad.lab.settings.stage import Stage, option, stage
 from bleugrad.lab.settings.writing import to_toml
 
 if sys.version_info >= (3, 11):
@@ -18,18 +18,18 @@ else:
 
 
 @dataclass(frozen=True)
-class Inner(Stage):
+class Inner(Config):
     width: int = option(3, "how wide", minimum=1, maximum=9)
     loud: bool = option(False, "whether to shout")
 
 
 @dataclass(frozen=True)
-class Outer(Stage):
+class Outer(Config):
     rate: float = option(0.5, "how fast", above=0)
     sizes: tuple[int, ...] = option((1, 2), "which sizes", minimum=1)
     mode: Literal["up", "down"] = option("up", "which way")
     label: str = option("plain", "what to call it")
-    inner: Inner = stage(Inner, "the part inside")
+    inner: Inner = inner(Inner, "the part inside")
 
 
 def write(tmp_path, text):

@@ -41,3 +41,10 @@ def small_config(folder, **more):
     from bleugrad.lab.training.config import TrainConfig
 
     return build(TrainConfig, values)
+
+
+def objective_config(name="ce", **options):
+    """Settings of an objective."""
+    from bleugrad.lab.training.config import TrainConfig
+
+    return build(TrainConfig, {"objective": {"name": name, **options}}).objective

@@ -16,9 +16,10 @@ from bleugrad.lab.models.kinds import build_model
 from bleugrad.lab.models.search.soft_beam import soft_beam
 from bleugrad.lab.models.search.strategies import beam
 from bleugrad.lab.special_ids import BOS, EOS, PAD
-from bleugrad.lab.training.config import OWN_TOKENS, ObjectiveConfig
-from bleugrad.lab.training.objectives import build_objective
+from bleugrad.lab.training.objectives.build import build_objective
+from bleugrad.lab.training.objectives.config import OWN_TOKENS
 from bleugrad.lab.training.ranking import ranking_loss
+from tests.lab.training.corpora import objective_config
 
 SOURCES = [[4, 5, 6], [7, 8], [9, 9, 9, 9], [5]]
 TARGETS = [[4, 5], [6, 7, 8], [9, 4, 4, 4], [4]]
@@ -46,9 +47,11 @@ def possible(name, feeding):
     ("name", "feeding"), [(name, feeding) for name in NAMES for feeding in FEEDINGS if possible(name, feeding)]
 )
 def test_every_parameter_has_a_gradient_and_an_empty_batch_has_none(model, name, feeding, several, weight):
-    config = ObjectiveConfig(name=name, feeding=feeding, cross_entropy_weight=weight, samples=3)
-    objective = build_objective(model, config)
-    loss = objective(make_batch(several=several), 0.5)
+    options = {} if name == "ce" else {"cross_entropy_weight": weight}
+    options |= {"samples": 3} if name in ("reinforce", "mrt", "unbiased") else {}
+    objective = build_objective(model, objective_config(name, feeding=feeding, own_first=0.5, **options))
+    objective.begin_epoch(1, 0.0)
+    loss = objective(make_batch(several=several))
     assert loss.shape == ()
     assert loss.isfinite()
     loss.backward()
@@ -56,15 +59,15 @@ def test_every_parameter_has_a_gradient_and_an_empty_batch_has_none(model, name,
         assert parameter.grad.isfinite().all(), parameter_name
         assert parameter.grad.any(), parameter_name
     model.zero_grad()
-    objective(make_batch((), several=several), 0.5).backward()
+    objective(make_batch((), several=several)).backward()
     for parameter_name, parameter in model.named_parameters():
         assert parameter.grad is not None, f"{parameter_name}: a process would wait for its gradient for ever"
         assert not parameter.grad.any()
 
 
 def test_cross_entropy_of_own_tokens_is_refused():
-    with pytest.raises(UsageError, match="feeding is 'sample', and cross-entropy needs the reference's tokens"):
-        ObjectiveConfig(feeding="sample")
+    with pytest.raises(UsageError, match=r"objective\.feeding is 'sample'; expected 'reference' or 'mixture'"):
+        objective_config(feeding="sample")
 
 
 def test_cross_entropy_is_the_mean_over_tokens(model):
@@ -72,7 +75,7 @@ def test_cross_entropy_is_the_mean_over_tokens(model):
     batch = make_batch()
     logits = model(batch.source, batch.source_lengths, batch.inputs())
     expected = F.cross_entropy(logits.flatten(0, 1), batch.labels.flatten(), ignore_index=-100)
-    torch.testing.assert_close(build_objective(model, ObjectiveConfig())(batch), expected)
+    torch.testing.assert_close(build_objective(model, objective_config())(batch), expected)
 
 
 def test_smoothed_labels_spread_over_the_vocabulary(model):
@@ -81,11 +84,12 @@ def test_smoothed_labels_spread_over_the_vocabulary(model):
     log_probs = model(batch.source, batch.source_lengths, batch.inputs()).log_softmax(-1)
     rows, labels = log_probs[batch.labels != -100], batch.labels[batch.labels != -100]
     expected = -(0.8 * rows.gather(1, labels[:, None])[:, 0] + 0.2 * rows.mean(-1)).mean()
-    smoothed = ObjectiveConfig(label_smoothing=0.2)
+    smoothed = objective_config(label_smoothing=0.2)
     torch.testing.assert_close(build_objective(model, smoothed)(batch), expected)
-    mixed = ObjectiveConfig(name="exact", cross_entropy_weight=0.5)
-    found = build_objective(model, dataclasses.replace(mixed, label_smoothing=0.2))(batch)
-    assert found == build_objective(model, mixed)(batch), "only the objective 'ce' is smoothed"
+    with pytest.raises(
+        UsageError, match=r"objective\.label_smoothing is a setting of ce, not of 'exact'; expected one"
+    ):
+        objective_config("exact", label_smoothing=0.2)
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -98,7 +102,7 @@ def test_fed_the_reference_the_end_of_a_sentence_counts_as_a_word(model, name, l
     references = [[[*target, EOS]] + [[*target[::-1], EOS]] * several for target in TARGETS]
     loss = bleugrad.ExpectedBLEULoss(method=name, level=level, smoothing=0.5, cross_entropy_weight=0.25)
     expected = loss(logits, batch.labels, references=references)
-    config = ObjectiveConfig(name=name, level=level, smoothing=0.5, cross_entropy_weight=0.25)
+    config = objective_config(name=name, level=level, smoothing=0.5, cross_entropy_weight=0.25)
     torch.testing.assert_close(build_objective(model, config)(batch), expected)
 
 
@@ -108,16 +112,65 @@ def test_the_recommended_recipe_is_that_of_the_losses(model, in_words):
     batch, starts = make_batch(), torch.arange(12) < 6 if in_words else None
     logits = model(batch.source, batch.source_lengths, batch.inputs())
     expected = bleugrad.ExpectedBLEULoss.recommended(eos_id=EOS, word_start=starts)(logits, batch.labels)
-    config = ObjectiveConfig(name="exact", recommended=True)
+    config = objective_config("recommended")
     torch.testing.assert_close(build_objective(model, config, word_start=starts)(batch), expected)
 
 
 @pytest.mark.parametrize(
-    ("options", "found"), [({"name": "bound"}, "objective 'bound'"), ({"length": "random"}, "length 'random'")]
+    ("option", "value"),
+    [("sharpness", 1.0), ("end_positions", 3), ("level", "corpus"), ("cross_entropy_weight", 0.5), ("max_order", 2)],
 )
-def test_options_of_the_recipe_are_refused_with_it(options, found):
-    with pytest.raises(UsageError, match=f"recommended is true with {found}; expected 'exact'"):
-        ObjectiveConfig(**{"name": "exact", "recommended": True} | options)
+def test_an_option_of_the_recipe_keeps_the_others(model, option, value):
+    model.eval()
+    batch = make_batch(several=True)
+    logits = model(batch.source, batch.source_lengths, batch.inputs())
+    loss = bleugrad.ExpectedBLEULoss.recommended(eos_id=EOS, **{option: value})
+    expected = loss(logits, batch.labels, references=batch.references)
+    found = build_objective(model, objective_config("recommended", **{option: value}))(batch)
+    torch.testing.assert_close(found, expected)
+    assert not torch.isclose(found, build_objective(model, objective_config("recommended"))(batch))
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "users"),
+    [
+        ("recommended", "length", "bound, exact, clipped_mean, not of 'recommended'"),
+        ("recommended", "feeding", "unbiased, not of 'recommended'; expected one of max_order"),
+        ("ce", "sharpness", "fed_samples, not of 'ce'; expected one of own_first"),
+        ("unbiased", "sharpness", "fed_samples, not of 'unbiased'"),
+        ("unbiased", "length", "bound, exact, clipped_mean, not of 'unbiased'"),
+        ("reinforce", "units", "not of 'reinforce'"),
+        ("ce", "likelihood_epochs", "not of 'ce'"),
+        ("candidates", "feeding", "not of 'candidates'"),
+        ("soft_beam", "likelihood_epochs", "not of 'soft_beam'"),
+        ("exact", "samples", "fed_samples, reinforce, mrt, unbiased, not of 'exact'"),
+        ("exact", "input_gradient", "soft_beam, not of 'exact'"),
+    ],
+)
+def test_a_setting_of_another_objective_is_refused_with_its_users_and_the_settings_there_are(name, option, users):
+    with pytest.raises(UsageError, match=rf"objective.{option} is a setting of .*{users}"):
+        objective_config(name, **{option: 1})
+
+
+@pytest.mark.parametrize(
+    ("earlier", "now"),
+    [
+        ({"name": "exact", "recommended": True}, {"name": "recommended"}),
+        ({"name": "exact", "recommended": False, "level": "sentence"}, {"name": "exact", "level": "sentence"}),
+        (
+            {"name": "bound", "feeding": "soft-beam", "candidates": 3, "input_gradient": True},
+            {"name": "soft_beam", "method": "bound", "candidates": 3, "input_gradient": True},
+        ),
+        (
+            {"name": "exact", "feeding": "sample", "input_gradient": True, "samples": 2},
+            {"name": "fed_samples", "samples": 2},
+        ),
+    ],
+)
+def test_tables_of_earlier_versions_keep_their_meaning(earlier, now):
+    assert objective_config(**earlier) == objective_config(**now)
+    without_effect = {"baseline": "greedy", "alpha": 0.3, "own_first": 0.2, "label_smoothing": 0.1}
+    assert objective_config(**without_effect | {"own_first": 0.0} | earlier) == objective_config(**now)
 
 
 @pytest.mark.parametrize("units", ["tokens", "words"])
@@ -136,10 +189,10 @@ def test_positions_after_the_end_are_certain(model, name, sharpness, several, un
         rows = torch.cat([sharpness * logits[row, : len(target) + 1], certain])
         scores.append(bleugrad.expected_bleu(rows[None], [references], method=name, word_start=word_start).value)
     settings = {"name": name, "level": "sentence", "end_positions": 2, "units": units, "sharpness": sharpness}
-    loss = build_objective(model, ObjectiveConfig(**settings), word_start=word_start)(batch)
+    loss = build_objective(model, objective_config(**settings), word_start=word_start)(batch)
     torch.testing.assert_close(loss, 1 - torch.stack(scores).mean())
-    mixed = build_objective(model, ObjectiveConfig(**settings, cross_entropy_weight=0.5), word_start=word_start)(batch)
-    torch.testing.assert_close(mixed, loss + 0.5 * build_objective(model, ObjectiveConfig())(batch))
+    mixed = build_objective(model, objective_config(**settings, cross_entropy_weight=0.5), word_start=word_start)(batch)
+    torch.testing.assert_close(mixed, loss + 0.5 * build_objective(model, objective_config())(batch))
 
 
 @pytest.mark.parametrize("units", ["tokens", "words"])
@@ -161,10 +214,10 @@ def test_fed_the_reference_the_length_can_be_random_too(model, name, further, se
         result = bleugrad.expected_bleu(rows[None], [references], method=name, eos_id=EOS, word_start=word_start)
         scores.append(result.value)
     settings = {"name": name, "level": "sentence", "length": "random", "end_positions": further, "units": units}
-    loss = build_objective(model, ObjectiveConfig(**settings), word_start=word_start)(batch)
+    loss = build_objective(model, objective_config(**settings), word_start=word_start)(batch)
     torch.testing.assert_close(loss, 1 - torch.stack(scores).mean())
-    mixed = build_objective(model, ObjectiveConfig(**settings, cross_entropy_weight=0.5), word_start=word_start)(batch)
-    torch.testing.assert_close(mixed, loss + 0.5 * build_objective(model, ObjectiveConfig())(batch))
+    mixed = build_objective(model, objective_config(**settings, cross_entropy_weight=0.5), word_start=word_start)(batch)
+    torch.testing.assert_close(mixed, loss + 0.5 * build_objective(model, objective_config())(batch))
 
 
 @pytest.mark.parametrize(("name", "feeding"), [(n, f) for n in ("bound", "exact") for f in ("reference", "greedy")])
@@ -173,11 +226,11 @@ def test_sharp_rows_are_scored_and_cross_entropy_is_that_of_the_model(model, nam
     model.eval()
     batch = make_batch(several=several)
     settings = {"name": name, "feeding": feeding}
-    mixed = ObjectiveConfig(**settings, sharpness=3.0, cross_entropy_weight=0.5)
+    mixed = objective_config(**settings, sharpness=3.0, cross_entropy_weight=0.5)
     found = build_objective(model, mixed)(batch)
     memory = model.encode(batch.source, batch.source_lengths)
     fed = feed(model, memory, batch.inputs(), feeding, **({"steps": 9} if feeding == "greedy" else {}))
-    cross_entropy = build_objective(model, ObjectiveConfig())(batch)
+    cross_entropy = build_objective(model, objective_config())(batch)
     end, mask = ([EOS], batch.labels != -100) if feeding == "reference" else ([], fed.mask)
     references = [[[*target, *end]] + [[*target[::-1], *end]] * several for target in TARGETS]
     loss = bleugrad.ExpectedBLEULoss(method=name, eos_id=None if end else EOS)
@@ -185,31 +238,25 @@ def test_sharp_rows_are_scored_and_cross_entropy_is_that_of_the_model(model, nam
     torch.testing.assert_close(found, expected + 0.5 * cross_entropy)
 
 
-@pytest.mark.parametrize("settings", [{"length": "random"}, {"sharpness": 2.0}])
-@pytest.mark.parametrize("name", ["ce", "unbiased"])
-def test_random_lengths_and_sharp_rows_are_refused_where_they_mean_nothing(name, settings):
-    with pytest.raises(UsageError, match=f"with '{name}'; expected .*, or bound or exact"):
-        ObjectiveConfig(name=name, **settings)
-
-
-@pytest.mark.parametrize("settings", [{"name": "ce"}, {"name": "unbiased"}, {"name": "exact", "feeding": "gumbel"}])
-def test_positions_after_the_end_are_refused_where_they_mean_nothing(settings):
-    with pytest.raises(UsageError, match="end_positions is 3 with"):
-        ObjectiveConfig(end_positions=3, **settings)
+def test_positions_after_the_end_are_refused_where_they_mean_nothing():
+    with pytest.raises(UsageError, match="end_positions is 3 with feeding 'gumbel'; expected 0"):
+        objective_config("exact", feeding="gumbel", end_positions=3)
 
 
 @pytest.mark.parametrize("feeding", OWN_TOKENS)
 def test_fed_its_own_tokens_the_length_is_random(model, feeding):
     model.eval()
     batch = make_batch()
-    config = ObjectiveConfig(name="exact", feeding=feeding, length_factor=1.5, length_extra=2, cross_entropy_weight=2.0)
+    config = objective_config(
+        name="exact", feeding=feeding, length_factor=1.5, length_extra=2, cross_entropy_weight=2.0
+    )
     torch.manual_seed(3)
     found = build_objective(model, config)(batch)
     torch.manual_seed(3)
     memory = model.encode(batch.source, batch.source_lengths)
     fed = feed(model, memory, batch.inputs(), feeding, steps=10)  # 1.5 times the 5 positions of the longest label, + 2
     expected = bleugrad.ExpectedBLEULoss(eos_id=EOS)(fed.logits, references=TARGETS, mask=fed.mask)
-    added = 2.0 * build_objective(model, ObjectiveConfig())(batch)
+    added = 2.0 * build_objective(model, objective_config())(batch)
     torch.testing.assert_close(found, expected + added)
 
 
@@ -219,7 +266,7 @@ def test_fed_its_own_tokens_a_decoder_that_ends_too_early_learns_what_going_on_i
     batch = make_batch()
     slopes = []
     for further in (0, 3):
-        config = ObjectiveConfig(name="exact", feeding="greedy", end_positions=further)
+        config = objective_config(name="exact", feeding="greedy", end_positions=further)
         memory = model.encode(batch.source, batch.source_lengths)
         fed = feed(model, memory, batch.inputs(), "greedy", steps=9, further=further)
         assert (fed.mask.sum(1) == 1 + further).all()
@@ -242,7 +289,7 @@ def cut(fed):
 def test_reinforce_rewards_the_sequences_the_decoder_sampled(model, baseline):
     model.eval()
     batch = make_batch()
-    config = ObjectiveConfig(name="reinforce", feeding="sample", samples=3, baseline=baseline)
+    config = objective_config(name="reinforce", feeding="sample", samples=3, baseline=baseline)
     torch.manual_seed(3)
     loss = build_objective(model, config)(batch)
     loss.backward()
@@ -271,29 +318,31 @@ def test_words_are_counted_where_subwords_are_asked_to(model):
     model.eval()
     batch = make_batch()
     starts = torch.arange(12) % 3 != 1
-    config = ObjectiveConfig(name="exact", units="words")
+    config = objective_config(name="exact", units="words")
     logits = model(batch.source, batch.source_lengths, batch.inputs())
     expected = bleugrad.ExpectedBLEULoss(word_start=starts)(logits, batch.labels)
     torch.testing.assert_close(build_objective(model, config, word_start=starts)(batch), expected)
-    tokens = build_objective(model, ObjectiveConfig(name="exact"), word_start=starts)(batch)
+    tokens = build_objective(model, objective_config(name="exact"), word_start=starts)(batch)
     assert tokens != expected
 
 
 def test_a_mixture_feeds_what_the_schedule_says(model):
     model.eval()
     batch = make_batch()
-    mixture = build_objective(model, ObjectiveConfig(feeding="mixture"))
-    reference = build_objective(model, ObjectiveConfig())(batch)
-    torch.testing.assert_close(mixture(batch, 0.0), reference)
+    mixture = build_objective(model, objective_config(feeding="mixture", own_last=1.0))
+    reference = build_objective(model, objective_config())(batch)
+    mixture.begin_epoch(1, 0.0)
+    torch.testing.assert_close(mixture(batch), reference)
+    mixture.begin_epoch(5, 1.0)
     torch.manual_seed(0)
-    assert (mixture(batch, 1.0) - reference).abs() > 1e-4
+    assert (mixture(batch) - reference).abs() > 1e-4
 
 
 @pytest.mark.parametrize("several", [False, True])
 def test_candidates_of_the_beam_are_fed_and_scored(model, several):
     model.eval()
     batch = make_batch(several=several)
-    settings = ObjectiveConfig("candidates", candidates=3, candidate_alpha=0.5, sharpness=2.0, end_positions=1)
+    settings = objective_config("candidates", candidates=3, candidate_alpha=0.5, sharpness=2.0, end_positions=1)
     found = build_objective(model, settings)(batch)
     best = beam(model, batch.source, batch.source_lengths, width=3, maximum=9, n_best=3)  # ceil(1.2 * 5) + 3
     rows, candidates = [], []
@@ -309,14 +358,14 @@ def test_candidates_of_the_beam_are_fed_and_scored(model, several):
     expected = loss(torch.stack(rows), torch.stack(candidates).view(4, 3, 10), references)
     torch.testing.assert_close(found, expected)
     mixed = build_objective(model, dataclasses.replace(settings, cross_entropy_weight=0.5))(batch)
-    torch.testing.assert_close(mixed, found + 0.5 * build_objective(model, ObjectiveConfig())(batch))
+    torch.testing.assert_close(mixed, found + 0.5 * build_objective(model, objective_config())(batch))
 
 
 @pytest.mark.parametrize("kind", ["risk", "ranking"])
 def test_baselines_score_the_candidates_themselves(model, kind):
     model.eval()
     batch = make_batch()
-    objective = build_objective(model, ObjectiveConfig("candidates", candidates=3, candidate_loss=kind))
+    objective = build_objective(model, objective_config("candidates", candidates=3, candidate_loss=kind))
     candidates = objective.search(batch)
     memory = model.encode(batch.source, batch.source_lengths)
     shifted = F.pad(candidates[..., :-1], (1, 0), value=BOS)
@@ -331,23 +380,18 @@ def test_baselines_score_the_candidates_themselves(model, kind):
         expected = ranking_loss(candidates, chosen, references, eos_id=EOS, mask=candidates != -100).mean()
     torch.testing.assert_close(objective(batch), expected)
     with pytest.raises(UsageError, match=f"candidate_loss is '{kind}', which scores whole candidates"):
-        ObjectiveConfig("candidates", candidate_loss=kind, sharpness=2.0)
+        objective_config("candidates", candidate_loss=kind, sharpness=2.0)
 
 
 @pytest.mark.parametrize("kind", ["expected", "risk", "ranking"])
 def test_candidates_train_every_parameter_and_no_sentences_are_possible(model, kind):
     objective = build_objective(
-        model, ObjectiveConfig("candidates", candidate_loss=kind, cross_entropy_weight=0.1, candidates=3)
+        model, objective_config("candidates", candidate_loss=kind, cross_entropy_weight=0.1, candidates=3)
     )
     objective(make_batch()).backward()
     assert all(parameter.grad is not None for parameter in model.parameters())
     assert model.training
     assert objective(make_batch(rows=())).item() == 0
-
-
-def test_candidates_are_fed_and_nothing_else():
-    with pytest.raises(UsageError, match="feeding is 'greedy' with 'candidates'"):
-        ObjectiveConfig("candidates", feeding="greedy")
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -358,7 +402,7 @@ def test_members_of_a_soft_beam_are_scored_and_weighted(model, name, several, ro
     model.output.weight.data *= 4  # so that the members differ
     batch = make_batch(several=several)
     options = {"candidates": 3, "candidate_alpha": 2.0, "end_positions": 1, "beam_rows": rows, "sharpness": sharpness}
-    settings = ObjectiveConfig(name, feeding="soft-beam", **options)
+    settings = objective_config("soft_beam", method=name, **options)
     objective = build_objective(model, settings)
     assert objective.tau == 1.0
     objective.tau = 30.0
@@ -387,12 +431,12 @@ def test_members_of_a_soft_beam_are_scored_and_weighted(model, name, several, ro
     torch.testing.assert_close(loss, torch.stack(losses).mean())
     mixed = build_objective(model, dataclasses.replace(settings, cross_entropy_weight=0.5))
     mixed.tau = 30.0
-    torch.testing.assert_close(mixed(batch), loss + 0.5 * build_objective(model, ObjectiveConfig())(batch))
+    torch.testing.assert_close(mixed(batch), loss + 0.5 * build_objective(model, objective_config())(batch))
 
 
 @pytest.mark.parametrize("name", ["bound", "exact", "clipped_mean"])
 def test_a_soft_beam_trains_every_parameter_and_no_sentences_are_possible(model, name):
-    objective = build_objective(model, ObjectiveConfig(name, feeding="soft-beam", candidates=2))
+    objective = build_objective(model, objective_config("soft_beam", method=name, candidates=2))
     objective(make_batch()).backward()
     for parameter_name, parameter in model.named_parameters():
         assert parameter.grad.isfinite().all(), parameter_name
@@ -406,7 +450,7 @@ def test_the_gradient_through_the_mixtures_of_a_soft_beam_is_an_option(model):
     batch = make_batch()
     found = []
     for input_gradient in (False, True):
-        settings = ObjectiveConfig("exact", feeding="soft-beam", candidates=2, input_gradient=input_gradient)
+        settings = objective_config("soft_beam", candidates=2, input_gradient=input_gradient)
         loss = build_objective(model.eval(), settings)(batch)
         found.append((loss, *torch.autograd.grad(loss, model.parameters())))
     assert torch.equal(found[0][0], found[1][0])
@@ -416,7 +460,7 @@ def test_the_gradient_through_the_mixtures_of_a_soft_beam_is_an_option(model):
 def test_steps_on_the_soft_beam_improve_the_beam(model):
     """Of one batch: the translations of hard beam search get better."""
     batch = make_batch()
-    objective = build_objective(model.eval(), ObjectiveConfig("exact", feeding="soft-beam", candidates=3))
+    objective = build_objective(model.eval(), objective_config("soft_beam", candidates=3))
     objective.tau = 0.3
     optimizer = torch.optim.Adam(model.parameters(), 0.05)
 
@@ -435,26 +479,23 @@ def test_steps_on_the_soft_beam_improve_the_beam(model):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"name": "ce"}, "feeding is 'soft-beam' with 'ce'"),
-        ({"name": "reinforce"}, "feeding is 'soft-beam' with 'reinforce'"),
-        ({"name": "candidates"}, "feeding is 'soft-beam' with 'candidates'"),
+        ({"method": "reinforce"}, "method is 'reinforce'; expected 'bound' or 'exact' or 'clipped_mean'"),
         ({"sharpness": 2.0, "beam_rows": "choices"}, "sharpness is 2.0 with beam_rows 'choices'; expected 1"),
-        ({"likelihood_epochs": 2}, "likelihood_epochs 2; expected"),
         ({"candidates": 4, "beam_tokens": 3}, "beam_tokens is 3; expected at least candidates = 4"),
     ],
 )
 def test_settings_that_a_soft_beam_has_not_are_refused(settings, message):
     with pytest.raises(UsageError, match=message):
-        ObjectiveConfig(**{"name": "exact", "feeding": "soft-beam"} | settings)
+        objective_config("soft_beam", **settings)
 
 
 @pytest.mark.parametrize("several", [False, True])
 def test_samples_are_fed_and_the_gradient_goes_through_their_choice(model, several):
     model.eval()
     batch = make_batch(several=several)
-    settings = {"feeding": "sample", "input_gradient": True, "samples": 3, "sharpness": 1.5, "end_positions": 2}
+    settings = {"samples": 3, "sharpness": 1.5, "end_positions": 2}
     torch.manual_seed(3)
-    loss = build_objective(model, ObjectiveConfig("exact", **settings, cross_entropy_weight=0.5))(batch)
+    loss = build_objective(model, objective_config("fed_samples", **settings, cross_entropy_weight=0.5))(batch)
     found = torch.autograd.grad(loss, model.parameters())
     torch.manual_seed(3)
     memory = model.encode(batch.source, batch.source_lengths)
@@ -462,22 +503,16 @@ def test_samples_are_fed_and_the_gradient_goes_through_their_choice(model, sever
     references = [[target] + [target[::-1]] * several for target in TARGETS]
     tokens = fed.tokens.masked_fill(~fed.mask, -100).view(4, 3, -1)
     rows = bleugrad.FedSamplesBLEULoss(eos_id=EOS, sharpness=1.5, end_positions=2)(fed.logits, tokens, references)
-    expected = rows + 0.5 * build_objective(model, ObjectiveConfig())(batch)
+    expected = rows + 0.5 * build_objective(model, objective_config())(batch)
     torch.testing.assert_close(loss, expected)
     torch.testing.assert_close(found, torch.autograd.grad(expected, model.parameters()))
 
 
 def test_samples_that_are_fed_train_every_parameter_and_no_sentences_are_possible(model):
-    config = ObjectiveConfig("exact", feeding="sample", input_gradient=True, samples=2)
+    config = objective_config("fed_samples", samples=2)
     objective = build_objective(model, config)
     objective(make_batch()).backward()
     assert all(parameter.grad.any() for parameter in model.parameters())
     model.zero_grad()
     objective(make_batch(rows=())).backward()
     assert all(parameter.grad is not None and not parameter.grad.any() for parameter in model.parameters())
-
-
-@pytest.mark.parametrize("settings", [{"name": "reinforce"}, {"feeding": "greedy"}, {"temperature": 0.5}])
-def test_the_gradient_through_inputs_needs_samples_of_the_decoder(settings):
-    with pytest.raises(UsageError, match=r"input_gradient is true with .*; expected bound or exact or clipped_mean"):
-        ObjectiveConfig(**{"name": "exact", "feeding": "sample", "input_gradient": True} | settings)

@@ -14,14 +14,17 @@ from bleugrad.lab.models.config import ModelConfig
 from bleugrad.lab.models.kinds import build_model
 from bleugrad.lab.settings.loading import build
 from bleugrad.lab.special_ids import EOS
-from bleugrad.lab.training.config import ObjectiveConfig, TrainConfig
-from bleugrad.lab.training.objectives import build_objective
+from bleugrad.lab.training.config import TrainConfig
+from bleugrad.lab.training.objectives.build import build_objective
 from bleugrad.lab.training.run import train_run
 from bleugrad.lab.training.system import load
-from tests.lab.training.corpora import small_config
+from tests.lab.training.corpora import objective_config, small_config
 from tests.lab.training.test_objectives import TARGETS, make_batch
 
-NAMES = [("nat", "ce"), ("nat", "exact"), ("nat", "bound"), ("ctc", "ce"), ("ctc", "exact"), ("ctc", "clipped_mean")]
+NAMES = [
+    *(("nat", name) for name in ("ce", "exact", "bound", "recommended")),
+    *(("ctc", name) for name in ("ce", "exact", "clipped_mean")),
+]
 SMALL = {"model__hidden": 8, "model__heads": 2, "checkpoint_every": 3}
 
 
@@ -34,7 +37,9 @@ def make(kind, **more):
 @pytest.mark.parametrize(("kind", "name"), NAMES)
 def test_every_parameter_has_a_gradient_and_an_empty_batch_has_none(seed, kind, name, several, weight):
     model = make(kind)
-    objective = build_objective(model, ObjectiveConfig(name=name, cross_entropy_weight=weight))
+    objective = build_objective(
+        model, objective_config(name, **({} if name == "ce" or weight == 0 else {"cross_entropy_weight": weight}))
+    )
     loss = objective(make_batch(several=several))
     assert loss.shape == ()
     assert loss.isfinite()
@@ -61,9 +66,9 @@ def test_positions_after_the_reference_are_labelled_eos(seed, extra):
         total -= sum(row[place, label].item() for place, label in enumerate(labels))
         number += count
     expected = total / number
-    assert build_objective(model, ObjectiveConfig())(batch).item() == pytest.approx(expected, rel=1e-5)
-    mixed = build_objective(model, ObjectiveConfig(name="exact", cross_entropy_weight=0.5))(batch)
-    plain = build_objective(model, ObjectiveConfig(name="exact"))(batch)
+    assert build_objective(model, objective_config())(batch).item() == pytest.approx(expected, rel=1e-5)
+    mixed = build_objective(model, objective_config(name="exact", cross_entropy_weight=0.5))(batch)
+    plain = build_objective(model, objective_config(name="exact"))(batch)
     assert (mixed - plain).item() == pytest.approx(0.5 * expected, rel=1e-4)
 
 
@@ -72,8 +77,18 @@ def test_expected_bleu_of_rows_has_a_random_length(seed):
     logits, positions = model(batch.source, batch.source_lengths)
     mask = torch.arange(logits.shape[1]) < positions[:, None]
     result = bleugrad.expected_bleu(logits, references=[[target] for target in TARGETS], mask=mask, eos_id=EOS)
-    loss = build_objective(model, ObjectiveConfig(name="exact"))(batch)
+    loss = build_objective(model, objective_config(name="exact"))(batch)
     assert loss.item() == pytest.approx(1 - result.value.item(), rel=1e-5)
+
+
+def test_the_recipe_of_rows_is_that_of_the_losses(seed):
+    model, batch = make("nat").eval(), make_batch()
+    logits, positions = model(batch.source, batch.source_lengths)
+    mask = torch.arange(logits.shape[1]) < positions[:, None]
+    labels = torch.tensor([(target + [EOS] * logits.shape[1])[: logits.shape[1]] for target in TARGETS])
+    loss = bleugrad.ExpectedBLEULoss.recommended(eos_id=EOS)
+    expected = loss(logits, labels, references=[[target] for target in TARGETS], mask=mask)
+    torch.testing.assert_close(build_objective(model, objective_config("recommended"))(batch), expected)
 
 
 def paths(length, symbols):
@@ -86,7 +101,7 @@ def test_likelihood_of_frames_by_enumeration(seed):
     labels = torch.tensor([[4, 4, EOS], [5, EOS, -100]])
     source, lengths = torch.tensor([[7, 3], [8, 3]]), torch.tensor([2, 1])
     logits, frames = model(source, lengths)
-    objective = build_objective(model, ObjectiveConfig())
+    objective = build_objective(model, objective_config())
     total = 0.0
     for row, label, count in zip(logits.detach().softmax(-1), labels.tolist(), frames.tolist(), strict=True):
         wanted = [token for token in label if token > EOS]
@@ -147,6 +162,13 @@ def test_train_tune_evaluate_and_translate(run, corpus, capsys, monkeypatch):
     assert all(found[0].log_prob >= one for found, one in zip(wide, greedy, strict=True))  # a sum over frames
 
 
+def test_tuning_without_an_objective_uses_the_plain_loss_and_says_so(run, capsys):
+    output = run.with_name("default")
+    assert main(["tune", str(run), "--optimizer-epochs", "1", "--output", str(output)]) == 0
+    assert load(output).config.objective.name == "exact"
+    assert capsys.readouterr().out.startswith("objective: exact; the recommended recipe is for models that translate")
+
+
 def test_commands_refuse_what_one_pass_models_cannot(run, capsys):
     for words, message in (
         (["translate", str(run), "--n-best", "2"], "n_best is 2; expected at most beam = 1, the default of a "),
@@ -189,8 +211,3 @@ def test_the_first_epochs_can_train_on_the_likelihood(kind, tmp_path, corpus):
 
     likelihood, scheduled = losses("ce"), losses("exact", objective__likelihood_epochs=1)
     assert likelihood[0] == scheduled[0] > 1 > scheduled[1]
-
-
-def test_epochs_of_likelihood_need_an_objective_after_them():
-    with pytest.raises(UsageError, match="likelihood_epochs is 3 with 'ce' and feeding 'reference'; expected 0"):
-        ObjectiveConfig(likelihood_epochs=3)

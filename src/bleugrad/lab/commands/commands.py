@@ -29,7 +29,7 @@ COMMANDS = (
     Command(
         tune,
         "continue training from the best weights of a run, with another objective",
-        "bleugrad tune runs/tiny --objective exact --output runs/tiny-exact",
+        "bleugrad tune runs/tiny --output runs/tiny-recommended",
     ),
     Command(
         evaluate,

@@ -2,11 +2,11 @@
 
 import argparse
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
-from bleugrad.lab.settings.stage import Setting, Stage, check_value, settings, value_at, walk
+from bleugrad.lab.settings.config import CHOOSER, Config, Setting, check_value, settings, values, walk
 
 PREFIX = "setting:"
 BEAM = "beam width, at most 1000; 1 is greedy (default: 5, or 1 for one-pass models; only 1 for nat)"
@@ -31,29 +31,45 @@ def shown_value(value: Any) -> str:
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value) or "none"
 
 
-def add_options(parser: ArgumentParser, kind: type[Stage], default: ShownDefault = own_default) -> None:
-    """One option per setting; an inner stage is a group. The usage line does not list them: there are too many.
+def add_options(parser: ArgumentParser, kind: type[Config], default: ShownDefault = own_default) -> None:
+    """One option per setting; an inner config is a group. The usage line does not list them: there are too many.
 
-    ``default`` gives the default that the help shows for a setting and its path of names; None shows none.
+    ``default`` gives the default that the help shows for a setting and its path of names; None shows none. Kinds of a
+    choice share an option; its help names those that have it.
     """
     positional = [str(action.metavar) for action in parser._actions if not action.option_strings]
     parser.usage = " ".join(["%(prog)s [OPTION ...]", *positional])
     group = parser.add_argument_group("settings")
-    groups = {inner.name: parser.add_argument_group(inner.help) for inner in settings(kind) if inner.is_stage}
+    groups = {inner.name: parser.add_argument_group(inner.help) for inner in settings(kind) if inner.is_config}
+    found: dict[tuple[str, ...], list[Setting]] = {}
     for path, setting in walk(kind):
-        shown = default(path, setting)
+        found.setdefault(path, []).append(setting)
+    for path, same in found.items():
         groups.get(path[0], group).add_argument(
             option_name(path),
             dest=PREFIX + ".".join(path),
             default=argparse.SUPPRESS,
-            help=(setting.help if shown is None else f"{setting.help} (default: {shown})").replace("%", "%%"),
-            **_shape(setting),
+            help=_help(path, same, default(path, same[0])).replace("%", "%%"),
+            **_shape(same),
         )
+
+
+def _help(path: tuple[str, ...], same: Sequence[Setting], default: str | None) -> str:
+    """The help of an option; of one that kinds of a choice share, also their defaults and their names."""
+    first = same[0]
+    if path[-1] == CHOOSER:
+        text, users = "; ".join(setting.help for setting in same), ""
+    else:
+        text, users = first.help, ", ".join(name for setting in same for name in setting.users)
+        for other in same:
+            if default is not None and other.default != first.default:
+                default += f"; {', '.join(other.users)}: {shown_value(other.default)}"
+    return text + (f" (default: {default})" if default is not None else "") + (f" [{users}]" if users else "")
 
 
 def add_run_arguments(
     parser: ArgumentParser,
-    config_type: type[Stage],
+    config_type: type[Config],
     output: Path | None,
     shown: str = "%(default)s",
     default: ShownDefault = own_default,
@@ -91,12 +107,11 @@ def check_plain_options(arguments: Namespace) -> None:
                 check_value(key, str(item) if isinstance(item, PurePath) else item)
 
 
-def option_words(config: Stage) -> list[str]:
-    """The options that give this configuration, without those at their default."""
+def option_words(config: Config) -> list[str]:
+    """The options that give this configuration, without those at their default. A choice is always named."""
     words: list[str] = []
-    for path, setting in walk(type(config)):
-        value = value_at(config, path)
-        if value == setting.default:
+    for path, setting, value in values(config):
+        if value == setting.default and setting.name != CHOOSER:
             continue
         if isinstance(value, bool):
             words.append(option_name(path) if value else option_name(path).replace("--", "--no-", 1))
@@ -119,10 +134,17 @@ def option_name(path: tuple[str, ...]) -> str:
     return "--" + "-".join(path).replace("_", "-")
 
 
-def _shape(setting: Setting) -> dict[str, Any]:
+def _shape(same: Sequence[Setting]) -> dict[str, Any]:
+    """How an option is parsed; its setting may have several kinds."""
+    setting, words = same[0], list(dict.fromkeys(word for setting in same for word in setting.words))
     if setting.kind is bool:
         return {"action": argparse.BooleanOptionalAction}
     if setting.choices:
-        return {"choices": setting.choices}
-    shape = {"type": setting.item_kind, "metavar": setting.item_kind.__name__.upper()}
+        return {"choices": words}
+
+    def parse(text: str) -> Any:
+        return text if text in words else setting.item_kind(text)
+
+    parse.__name__ = setting.item_kind.__name__  # for error messages
+    shape = {"type": parse, "metavar": parse.__name__.upper()}
     return shape | {"nargs": "+"} if setting.is_tuple else shape

@@ -39,8 +39,13 @@ def execute(arguments: Namespace) -> None:
 
 def show_next(output: Path) -> None:
     """Print where the run is and how to score it, once for all processes."""
-    if os.environ.get("RANK", "0") == "0":
+    if on_first_process():
         print(f"run: {output}; score it with: {shlex.join(['bleugrad', 'evaluate', str(output)])}")
+
+
+def on_first_process() -> bool:
+    """Whether this process speaks for all."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 def add_training_arguments(parser: ArgumentParser, help: str) -> None:

@@ -2,49 +2,53 @@
 
 import shlex
 from argparse import ArgumentParser, Namespace
+from dataclasses import asdict
 from pathlib import Path
 
 from bleugrad.lab.commands.options import add_run_arguments, given_options, option_words, shown_value
-from bleugrad.lab.commands.train import add_training_arguments, chosen_settings, show_next
-from bleugrad.lab.models.config import ONE_PASS
-from bleugrad.lab.runs.directory import CONFIG
-from bleugrad.lab.settings.loading import merged, read_toml
-from bleugrad.lab.settings.stage import Setting
-from bleugrad.lab.training.config import RECIPE, TrainConfig
+from bleugrad.lab.commands.train import add_training_arguments, chosen_settings, on_first_process, show_next
+from bleugrad.lab.settings.config import Setting
+from bleugrad.lab.settings.loading import layered, merged
+from bleugrad.lab.training.config import TrainConfig
+from bleugrad.lab.training.objectives.config import OBJECTIVES
 from bleugrad.lab.training.presets import TUNING
+
+RECOMMENDED, ONE_PASS = "recommended", "exact"
+"""The objectives if none is named. A one-pass model gains much more by the plain loss: see ``docs/one-pass.md``."""
 
 
 def configure(parser: ArgumentParser) -> None:
     """The initial run, and all settings."""
     parser.add_argument("run", type=Path, metavar="RUN", help="training run that provides the initial weights")
-    add_training_arguments(parser, "objective: ce, bound, exact, clipped_mean, candidates, reinforce, mrt or unbiased")
+    default = f"{RECOMMENDED}; {ONE_PASS} for one-pass models"
+    add_training_arguments(parser, f"objective: {', '.join(OBJECTIVES)} (default: {default})")
     add_run_arguments(parser, TrainConfig, None, "RUN-OBJECTIVE", default=_default)
-    parser.description = (
-        f"{parser.description} An option without a default keeps the setting of RUN. "
-        "After cross-entropy the objective 'exact' of an autoregressive model is the recommended recipe, unless you "
-        "set one of its options or pass --config."
-    )
+    parser.description = f"{parser.description} An option without a default keeps the setting of RUN."
 
 
 def _default(path: tuple[str, ...], setting: Setting) -> str | None:
     """The default if it is not that of RUN."""
+    if path == ("objective", "name"):
+        return RECOMMENDED
     tuned = TUNING.get(path[0], {})
-    return shown_value(tuned[path[-1]]) if path[-1] in tuned else None
+    return shown_value(tuned.get(path[-1], setting.default)) if path[-1] in tuned or setting.users else None
 
 
 def execute(arguments: Namespace) -> None:
     """Tune, or resume."""
     from bleugrad.lab.training.run import read_config, train_run
 
-    read_config(arguments.run)  # an error names RUN
-    before = merged(read_toml(arguments.run / CONFIG), TUNING)
-    given = given_options(arguments).get("objective", {})
-    name = given.get("name", before["objective"]["name"])
-    fresh = name == "exact" and before["objective"]["name"] == "ce" and not arguments.config
-    if fresh and not RECIPE & given.keys() and before["model"].get("kind", "lstm") not in ONE_PASS:
-        before = merged(before, {"objective": {"recommended": True}})
-    output = arguments.output or arguments.run.with_name(f"{arguments.run.resolve().name}-{name}")
+    run, given = read_config(arguments.run), given_options(arguments)
+    default = ONE_PASS if run.model.one_pass else RECOMMENDED
+    before = merged(asdict(run), TUNING) | {"objective": {"name": default}}
+    output = arguments.output
+    if output is None:
+        name = layered(TrainConfig, before, arguments.config, given).objective.name
+        output = arguments.run.with_name(f"{arguments.run.resolve().name}-{name}")
     config = chosen_settings(arguments, before, output)
+    named = arguments.config or arguments.resume or "name" in given.get("objective", {})
+    if run.model.one_pass and not named and on_first_process():
+        print(f"objective: {default}; the recommended recipe is for models that translate token by token")
     train_run(
         config,
         output,

@@ -6,7 +6,7 @@ from typing import Literal
 from bleugrad.lab.data.builtin import LARGEST
 from bleugrad.lab.data.limits import MOST_WORDS
 from bleugrad.lab.errors import UsageError
-from bleugrad.lab.settings.stage import Stage, option
+from bleugrad.lab.settings.config import Config, option
 
 CorpusName = Literal["builtin", "iwslt14", "wmt14", "multi30k", "multi30k_raw", "tatoeba", "tatoeba_tiny", "files"]
 RAW = ("multi30k_raw", "files")
@@ -18,7 +18,7 @@ SUBWORDS = 8000
 
 
 @dataclass(frozen=True)
-class DataConfig(Stage):
+class DataConfig(Config):
     """A corpus and its preparation; the defaults need no files."""
 
     corpus: CorpusName = option("builtin", "named corpus, built-in corpus, or your own files")

@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bleugrad.lab.errors import UsageError
-from bleugrad.lab.settings.stage import Stage, option
+from bleugrad.lab.settings.config import Config, option
 
 ONE_PASS = ("nat", "ctc")
 """Kinds that emit all positions at once."""
 
 
 @dataclass(frozen=True)
-class ModelConfig(Stage):
+class ModelConfig(Config):
     """Kind of model, and sizes of encoder and decoder."""
 
     kind: Literal["lstm", "transformer", "nat", "ctc"] = option(

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from bleugrad.lab.models.attention_lstm import AttentionLSTM
 from bleugrad.lab.models.config import ModelConfig
+from bleugrad.lab.models.lstm.model import AttentionLSTM
 from bleugrad.lab.models.one_pass import FrameModel, RowModel
 from bleugrad.lab.models.protocol import TranslationModel
 from bleugrad.lab.models.translation_transformer import TranslationTransformer

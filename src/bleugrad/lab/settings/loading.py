@@ -8,27 +8,34 @@ from typing import Any, TypeVar
 
 from bleugrad.lab.errors import UsageError
 from bleugrad.lab.extras import require_extra
-from bleugrad.lab.settings.stage import Stage, settings
+from bleugrad.lab.settings.config import CHOOSER, Config, Setting, settings
 
-StageT = TypeVar("StageT", bound=Stage)
+ConfigT = TypeVar("ConfigT", bound=Config)
 
 
-def load(kind: type[StageT], file: Path | None = None, overrides: Mapping[str, Any] | None = None) -> StageT:
+def load(kind: type[ConfigT], file: Path | None = None, overrides: Mapping[str, Any] | None = None) -> ConfigT:
     """The configuration: defaults, then the file's values, then the overrides."""
     return layered(kind, {}, file, overrides or {})
 
 
-def layered(kind: type[StageT], before: Mapping[str, Any], file: Path | None, overrides: Mapping[str, Any]) -> StageT:
+def layered(kind: type[ConfigT], before: Mapping[str, Any], file: Path | None, overrides: Mapping[str, Any]) -> ConfigT:
     """The configuration of earlier values (of a preset or a run), then the file's values, then the overrides."""
-    values = dict(before)
-    if file is not None:
-        of_file = read_toml(file)
-        try:
-            build(kind, of_file)
-        except UsageError as error:
+    values = before if file is None else merged(before, read_toml(file))
+    try:
+        return build(kind, merged(values, overrides))
+    except UsageError as error:
+        if file is not None and str(error) == _mistake(kind, values):
             raise UsageError(f"{file}: {error}") from None
-        values = merged(values, of_file)
-    return build(kind, merged(values, overrides))
+        raise
+
+
+def _mistake(kind: type[Config], values: Mapping[str, Any]) -> str:
+    """The message of the error of these values; empty if there is none."""
+    try:
+        build(kind, values)
+    except UsageError as error:
+        return str(error)
+    return ""
 
 
 def read_toml(file: Path) -> dict[str, Any]:
@@ -48,14 +55,14 @@ def read_toml(file: Path) -> dict[str, Any]:
         raise UsageError(f"cannot read {file}: {error.strerror}") from None
 
 
-def build(kind: type[StageT], values: Mapping[str, Any], path: str = "") -> StageT:
-    """A stage from nested values.
+def build(kind: type[ConfigT], values: Mapping[str, Any], path: str = "") -> ConfigT:
+    """A config from nested values.
 
     Example:
         >>> from dataclasses import dataclass
-        >>> from bleugrad.lab.settings.stage import option
+        >>> from bleugrad.lab.settings.config import option
         >>> @dataclass(frozen=True)
-        ... class Walk(Stage):
+        ... class Walk(Config):
         ...     steps: int = option(10, "steps to take", minimum=1)
         >>> build(Walk, {"steps": 3})
         Walk(steps=3)
@@ -68,13 +75,31 @@ def build(kind: type[StageT], values: Mapping[str, Any], path: str = "") -> Stag
     for name, value in values.items():
         if name not in known:
             raise UsageError(f"unknown setting {path + name!r}{suggestion(name, known, path)}")
-        if known[name].is_stage and isinstance(value, Mapping):
-            value = build(known[name].kind, value, f"{path}{name}.")
+        if known[name].is_config and isinstance(value, Mapping):
+            value = build(*_chosen(known[name], value, f"{path}{name}."), f"{path}{name}.")
         given[name] = value
     try:
         return kind(**given)
     except UsageError as error:
         raise UsageError(f"{path}{error}") from None
+
+
+def _chosen(setting: Setting, table: Mapping[str, Any], path: str) -> tuple[type[Config], Mapping[str, Any]]:
+    """The config that a table describes, and its values. Settings of other kinds are errors."""
+    kinds = setting.kinds
+    if not kinds:
+        return setting.kind, table
+    table = setting.field.metadata["current"](table)
+    name = table.get(CHOOSER, next(iter(kinds)))
+    if not isinstance(name, str) or name not in kinds:
+        raise UsageError(f"{path}{CHOOSER} is {name!r}; expected {' or '.join(map(repr, kinds))}")
+    has = {kind: [one.name for one in settings(kind)] for kind in kinds.values()}
+    others = {key for names in has.values() for key in names}.difference(has[kinds[name]])
+    if foreign := [key for key in table if key in others]:
+        users = ", ".join(other for other, kind in kinds.items() if foreign[0] in has[kind])
+        expected = ", ".join(key for key in has[kinds[name]] if key != CHOOSER)
+        raise UsageError(f"{path}{foreign[0]} is a setting of {users}, not of {name!r}; expected one of {expected}")
+    return kinds[name], table
 
 
 def suggestion(name: str, known: Mapping[str, Any], prefix: str = "") -> str:
@@ -100,10 +125,17 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
 
 
 def merged(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested values with the overrides applied."""
+    """Nested values with the overrides applied. A table with another ``name`` replaces the earlier one.
+
+    Example:
+        >>> merged({"objective": {"name": "ce", "label_smoothing": 0.1}}, {"objective": {"name": "exact"}})
+        {'objective': {'name': 'exact'}}
+    """
     result = dict(values)
     for name, value in overrides.items():
         inner = result.get(name)
-        both = isinstance(inner, Mapping) and isinstance(value, Mapping)
-        result[name] = merged(inner, value) if both else value  # type: ignore[arg-type]
+        if isinstance(inner, Mapping) and isinstance(value, Mapping):
+            names = {table[CHOOSER] for table in (inner, value) if isinstance(table.get(CHOOSER), str)}
+            value = merged(inner, value) if len(names) < 2 else value
+        result[name] = value
     return result

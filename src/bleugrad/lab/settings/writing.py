@@ -3,16 +3,16 @@
 import json
 from typing import Any
 
+from bleugrad.lab.settings.config import Config, settings
 from bleugrad.lab.settings.loading import flat
-from bleugrad.lab.settings.stage import Stage, settings
 
 
-def to_toml(config: Stage, path: tuple[str, ...] = ()) -> str:
+def to_toml(config: Config, path: tuple[str, ...] = ()) -> str:
     """Every setting; stages and free tables follow as tables."""
     plain, tables = [], []
     for setting in settings(type(config)):
         value = getattr(config, setting.name)
-        if setting.is_stage:
+        if setting.is_config:
             here = (*path, setting.name)
             tables.append(f"\n# {setting.help}\n[{'.'.join(here)}]\n{to_toml(value, here)}")
         elif setting.is_tables:

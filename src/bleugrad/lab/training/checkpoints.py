@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from bleugrad.lab.errors import FailureError
 from bleugrad.lab.runs.files import write_bytes
-from bleugrad.lab.training.state import check_state
+from bleugrad.lab.training.run_state import check_state
 
 FOLDER, LAST, BEST = "checkpoints", "last.safetensors", "best.safetensors"
 HEADER, VERSION = "bleugrad checkpoint", 2

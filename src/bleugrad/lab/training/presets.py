@@ -56,7 +56,7 @@ def transformer(data: Settings, layers: int, hidden: int, tied: str = "output", 
             "tied": tied,
         },
         "optimizer": optimizer | {"clip": 1.0, "epochs": 20, "average": 3, "early_stopping": 5} | more,
-        "objective": {"label_smoothing": 0.1},
+        "objective": {"name": "ce", "label_smoothing": 0.1},
     }
 
 

@@ -47,8 +47,8 @@ def ranking_loss(
         tensor([0.6000])
     """
     if isinstance(references, Tensor):
-        references = references.masked_fill(references == eos_id, -100)[:, None]
-        again = references.repeat_interleave(tokens.shape[1], 0)
+        ended = references.masked_fill(references == eos_id, -100)[:, None]
+        again: Tensor | list[Sequence[Sequence[int]]] = ended.repeat_interleave(tokens.shape[1], 0)
     else:
         again = [one for one in references for _ in range(tokens.shape[1])]
     words = tokens.masked_fill(~mask | (tokens == eos_id), -100).flatten(0, 1)

@@ -21,14 +21,14 @@ from bleugrad.lab.extras import require_translation
 from bleugrad.lab.models.kinds import build_model
 from bleugrad.lab.runs.directory import CONFIG, Run, continue_run, read_about, remove_evaluations, start_run
 from bleugrad.lab.runs.lock import locked
+from bleugrad.lab.settings.config import differences
 from bleugrad.lab.settings.loading import build, read_toml
-from bleugrad.lab.settings.stage import differences
 from bleugrad.lab.settings.writing import to_toml
 from bleugrad.lab.training import board, checkpoints
 from bleugrad.lab.training.checkpoints import BEST, FOLDER, LAST, Checkpoint, put_weights, read_checkpoint
 from bleugrad.lab.training.config import TrainConfig
 from bleugrad.lab.training.processes import SingleProcess, find_processes
-from bleugrad.lab.training.state import seed_step
+from bleugrad.lab.training.run_state import seed_step
 from bleugrad.lab.training.trainer import Trainer, TrainingSetup
 from bleugrad.lab.training.training_text import TrainingText, training_text
 from bleugrad.lab.training.vocabularies import Vocabularies
@@ -251,7 +251,8 @@ def _describe(run: Run, corpus: Corpus, train: TrainingText, trainer: Trainer, i
     )
     parameters = sum(parameter.numel() for parameter in trainer.parameters)
     vocabularies, processes = trainer.setup.vocabularies, trainer.processes
-    fed = "" if trainer.config.model.one_pass else f", decoder fed {trainer.config.objective.feeding}"
+    feeding = "" if trainer.config.model.one_pass else getattr(trainer.config.objective, "feeding", "")
+    fed = f", decoder fed {feeding}" if feeding else ""
     sizes = f"vocabularies of {len(vocabularies.source)} and {len(vocabularies.target)} tokens"
     run.say(
         f"model: {trainer.config.model.kind}, {parameters} parameters, {sizes}"

@@ -14,7 +14,7 @@ from bleugrad.lab.data.preparation import prepare_split
 from bleugrad.lab.errors import UsageError
 from bleugrad.lab.special_ids import EOS
 from bleugrad.lab.training.checkpoints import BEST, FOLDER, LAST, Checkpoint, put_weights, read_checkpoint
-from bleugrad.lab.training.config import ObjectiveConfig
+from bleugrad.lab.training.objectives.config import BLEUScore, ObjectiveConfig
 from bleugrad.lab.training.system import TranslationSystem, load
 
 
@@ -36,13 +36,11 @@ class RunLogits:
 
     def options(self) -> dict[str, Any]:
         """The arguments of :func:`bleugrad.explain` with the settings of the run."""
-        return {
-            "vocabulary": self.vocabulary,
-            "word_start": self.word_start,
-            "max_order": self.objective.max_order,
-            "smoothing": self.objective.smoothing,
-            "method": "bound" if self.objective.name == "bound" else "exact",
-        }
+        options: dict[str, Any] = {"vocabulary": self.vocabulary, "word_start": self.word_start}
+        score = self.objective
+        if isinstance(score, BLEUScore):
+            options |= {"max_order": score.max_order, "smoothing": score.smoothing}
+        return options | {"method": "bound" if score.name == "bound" else "exact"}
 
 
 def logits_of_run(run: Path, sentence: int, split: str = "test") -> list[RunLogits]:
@@ -79,7 +77,7 @@ def _read(system: TranslationSystem, checkpoint: Checkpoint, path: Path, pair: S
     batch = BatchPlan(encoded, by="sentences", size=1, seed=0).collate([0])
     with torch.no_grad():
         logits = system.model(batch.source, batch.source_lengths, batch.inputs())
-    starts = target.word_start() if settings.units == "words" else None
+    starts = target.word_start() if getattr(settings, "units", None) == "words" else None
     return RunLogits(
         name=f"{path.stem}, step {_step(checkpoint)}",
         logits=logits[0],

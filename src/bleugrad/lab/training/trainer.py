@@ -32,12 +32,13 @@ from bleugrad.lab.training.checkpoints import (
     write_checkpoint,
 )
 from bleugrad.lab.training.config import TrainConfig
-from bleugrad.lab.training.objectives import build_objective
+from bleugrad.lab.training.objectives.build import build_objective
+from bleugrad.lab.training.objectives.config import CrossEntropyConfig
 from bleugrad.lab.training.optimizer import build_optimizer
 from bleugrad.lab.training.processes import SingleProcess
+from bleugrad.lab.training.run_state import Position, seed_step
 from bleugrad.lab.training.schedule import Schedule, step_factor
 from bleugrad.lab.training.scores import Scores, score
-from bleugrad.lab.training.state import Position, seed_step
 from bleugrad.lab.training.translation import translate_ids
 from bleugrad.lab.training.vocabularies import Vocabularies
 
@@ -121,8 +122,8 @@ class Trainer:
     def train_epoch(self) -> None:
         """Train for the rest of the current epoch."""
         self.model.train()
-        self.inner_objective.likelihood_only = self.position.epoch <= self.config.objective.likelihood_epochs
-        self.inner_objective.tau = self.tau()
+        epoch, last = self.position.epoch, self.config.optimizer.epochs
+        self.inner_objective.begin_epoch(epoch, (epoch - 1) / max(last - 1, 1))
         windows = self.windows(self.position.epoch)
         left = range(self.position.done, len(windows))
         self.timed = self.position.step, time.monotonic()
@@ -189,7 +190,7 @@ class Trainer:
         for number, indices in enumerate(shard(window, processes.rank, processes.world)):
             batch = self.plan.collate(indices).to(processes.device)
             with processes.accumulation(self.objective, last=number == len(window) - 1):
-                loss = self.objective(batch, self.own_probability()) * shares[number]
+                loss = self.objective(batch) * shares[number]
                 processes.backward(loss)
             total += loss.item()
         norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.config.optimizer.clip or math.inf).item()
@@ -207,24 +208,9 @@ class Trainer:
     def shares(self, window: Sequence[Sequence[int]]) -> list[float]:
         """The weight of each batch of a window."""
         sizes: list[int] = [len(indices) for indices in window]
-        if self.config.objective.name == "ce":
+        if isinstance(self.config.objective, CrossEntropyConfig):
             sizes = [self.plan.target_tokens(indices) for indices in window]
         return [size / sum(sizes) for size in sizes]
-
-    def own_probability(self) -> float:
-        """The share of own tokens of a mixture in this epoch, linear from the first to the last epoch."""
-        objective = self.config.objective
-        return objective.own_first + self.done * (objective.own_last - objective.own_first)
-
-    def tau(self) -> float:
-        """The sharpness of a soft beam in this epoch, geometric from the first to the last epoch."""
-        objective = self.config.objective
-        return float(objective.tau_first * (objective.tau_last / objective.tau_first) ** self.done)
-
-    @property
-    def done(self) -> float:
-        """0 in the first epoch, 1 in the last."""
-        return (self.position.epoch - 1) / max(self.config.optimizer.epochs - 1, 1)
 
     def validate(self, epoch: int, ended: bool = True) -> None:
         """Measure BLEU in or after an epoch, and save the weights, also as the best if they are."""

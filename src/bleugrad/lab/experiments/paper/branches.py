@@ -21,7 +21,10 @@ from bleugrad.lab.settings.loading import flat, merged, suggestion
 Table = Mapping[str, Any]
 
 KNOWN: Mapping[str, Table] = MappingProxyType(
-    {name: {"objective": {"name": name}} for name in ("ce", "reinforce", "bound", "exact", "unbiased", "mrt")}
+    {
+        name: {"objective": {"name": name}}
+        for name in ("ce", "reinforce", "bound", "exact", "recommended", "unbiased", "mrt")
+    }
     | {
         "reinforce-own": {"objective": {"name": "reinforce", "feeding": "sample"}},
         "bound-sentence": {"objective": {"name": "bound", "level": "sentence"}},
@@ -35,8 +38,7 @@ KNOWN: Mapping[str, Table] = MappingProxyType(
         },
         "soft-beam-mix": {
             "objective": {
-                "name": "exact",
-                "feeding": "soft-beam",
+                "name": "soft_beam",
                 "candidates": 3,
                 "end_positions": 3,
                 "sharpness": 2.0,

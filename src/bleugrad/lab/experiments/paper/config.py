@@ -6,9 +6,9 @@ from typing import Any, Literal
 from bleugrad.lab.errors import UsageError
 from bleugrad.lab.experiments.paper.branches import Branch, read_branch, select
 from bleugrad.lab.experiments.paper.protocols import Name
+from bleugrad.lab.settings.config import LARGEST_SEED, Config, inner, option, settings, tables
 from bleugrad.lab.settings.loading import build, merged
-from bleugrad.lab.settings.stage import LARGEST_SEED, Stage, option, settings, stage, tables
-from bleugrad.lab.training.config import OptimizerConfig, TrainConfig, TrainingStage
+from bleugrad.lab.training.config import OptimizerConfig, SharedConfig, TrainConfig
 
 BRANCHES = ("ce", "reinforce", "bound", "exact", "unbiased", "exact-own")
 """The second phases if none are named."""
@@ -27,7 +27,7 @@ class BaseConfig(OptimizerConfig):
 
 
 @dataclass(frozen=True)
-class TuningConfig(Stage):
+class TuningConfig(Config):
     """Second phase: all branches have the same number of epochs and of learning rates."""
 
     epochs: int = option(5, "epochs of each try", minimum=1)
@@ -54,7 +54,7 @@ class TuningConfig(Stage):
 
 
 @dataclass(frozen=True)
-class ReproduceConfig(TrainingStage):
+class ReproduceConfig(SharedConfig):
     """The whole protocol."""
 
     protocol: Name = option(
@@ -69,8 +69,8 @@ class ReproduceConfig(TrainingStage):
     )
     examples: int = option(8, "translations shown side by side in the report", minimum=0)
     checkpoint_every: int = option(500, "steps between checkpoints in an epoch; 0: only at its end", minimum=0)
-    base: BaseConfig = stage(BaseConfig, "first phase, cross-entropy")
-    tuning: TuningConfig = stage(TuningConfig, "second phase, from the best weights of the first")
+    base: BaseConfig = inner(BaseConfig, "first phase, cross-entropy")
+    tuning: TuningConfig = inner(TuningConfig, "second phase, from the best weights of the first")
     branches: dict[str, Any] = tables(
         select(BRANCHES, {}), "second phases: settings of a training run, and learning_rates"
     )
@@ -94,9 +94,9 @@ class ReproduceConfig(TrainingStage):
     def training(self) -> dict[str, Any]:
         """The settings that all training runs share, and the optimizer of the first phase."""
         values = asdict(self)
-        shared = {setting.name: values[setting.name] for setting in settings(TrainingStage)}
-        smoothing = {"label_smoothing": self.label_smoothing}
-        return shared | {"optimizer": values["base"], "objective": smoothing}
+        shared = {setting.name: values[setting.name] for setting in settings(SharedConfig)}
+        cross_entropy = {"name": "ce", "label_smoothing": self.label_smoothing}
+        return shared | {"optimizer": values["base"], "objective": cross_entropy}
 
     @property
     def searches(self) -> dict[str, int]:

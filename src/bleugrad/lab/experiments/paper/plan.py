@@ -18,8 +18,8 @@ from bleugrad.lab.experiments.paper.branches import Branch
 from bleugrad.lab.experiments.paper.config import ReproduceConfig
 from bleugrad.lab.runs.directory import ABOUT, CONFIG, SUMMARY, evaluation_file, read_about
 from bleugrad.lab.runs.files import read_json
+from bleugrad.lab.settings.config import differences
 from bleugrad.lab.settings.loading import build, merged, read_toml
-from bleugrad.lab.settings.stage import differences
 from bleugrad.lab.training.config import TrainConfig
 
 BASE, LOGS = "base", "logs"

@@ -13,7 +13,7 @@ import numpy as np
 from bleugrad.lab.data.config import DataConfig
 from bleugrad.lab.data.corpus import Split
 from bleugrad.lab.experiments.paper.plan import BASE, PlannedStage, Protocol, read_scores, read_summary
-from bleugrad.lab.experiments.paper.statistics import (
+from bleugrad.lab.experiments.paper.significance import (
     LEVEL,
     Bootstrap,
     Statistics,

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bleugrad.lab.errors import UsageError
-from bleugrad.lab.settings.stage import RunStage, Stage, option, stage
+from bleugrad.lab.settings.config import Config, RunConfig, inner, option
 
 MOST_SEQUENCES = 1_000_000
 
 
 @dataclass(frozen=True)
-class RepeatsConfig(Stage):
+class RepeatsConfig(Config):
     """Small cases whose truth comes from enumerating every token sequence."""
 
     cases: int = option(200, "cases per kind (distinct and repeated words); 0: no such study", minimum=0)
@@ -35,7 +35,7 @@ class RepeatsConfig(Stage):
 
 
 @dataclass(frozen=True)
-class ToyConfig(RunStage):
+class ToyConfig(RunConfig):
     """Learning curves of BLEU-N for each order N."""
 
     orders: tuple[int, ...] = option((1, 2, 4), "orders N of BLEU-N", minimum=1, maximum=100)
@@ -51,7 +51,7 @@ class ToyConfig(RunStage):
     smoothing: float = option(0.0, "added to matches and totals of every order", minimum=0)
     samples: int = option(1000, "sampled hypotheses to measure E[BLEU]", minimum=2)
     every: int = option(5, "steps between measurements", minimum=1)
-    repeats: RepeatsConfig = stage(RepeatsConfig, "repeated words: small cases with the truth by enumeration")
+    repeats: RepeatsConfig = inner(RepeatsConfig, "repeated words: small cases with the truth by enumeration")
 
     def __post_init__(self) -> None:
         super().__post_init__()

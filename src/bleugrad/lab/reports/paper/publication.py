@@ -10,7 +10,7 @@ from typing import Any
 from bleugrad.lab.reports.page import Quiet
 from bleugrad.lab.reports.paper.tables import Summary, Table, score
 
-Config = Mapping[str, Any]
+Values = Mapping[str, Any]
 
 COLUMNS = ("ce", "reinforce-own", "bound-sentence", "exact")
 """The branches that compute the paper's columns CE, RF and LB, and one more."""
@@ -36,14 +36,14 @@ TOKENS = {"iwslt14": PUBLISHED_WORDS, "wmt14": "words, the 50,000 most frequent"
 """Tokens of the corpora that the paper refers to: Ranzato et al. (2016) and Luong et al. (2015)."""
 
 
-def published_corpus(config: Config) -> str:
+def published_corpus(config: Values) -> str:
     """The corpus of the paper that a run is compared with: "wmt14" for its corpora, else "iwslt14"."""
     data = config["data"]
     name = PurePath(data["directory"]).name if data["corpus"] == "files" else data["corpus"]
     return "wmt14" if name.startswith("wmt") else "iwslt14"
 
 
-def paper_table(summary: Summary, config: Config) -> Table:
+def paper_table(summary: Summary, config: Values) -> Table:
     """Table 1 or 2 in the paper's form: one row per beam size, published numbers below ours.
 
     The paper's objectives come first, then the exact expectation if the run has it. Columns are named by what they are.
@@ -63,7 +63,7 @@ def paper_table(summary: Summary, config: Config) -> Table:
     return Table(["beam", *(summary["titles"][label] for label in labels)], rows, caption)
 
 
-def settings_table(summary: Summary, config: Config) -> Table:
+def settings_table(summary: Summary, config: Values) -> Table:
     """Each setting that the paper or its source of data states, its value here, and whether they agree."""
     rows = [
         [name, stated, here, "same" if stated == here else "differs"]
@@ -76,13 +76,13 @@ def settings_table(summary: Summary, config: Config) -> Table:
     )
 
 
-def differences(summary: Summary, config: Config) -> list[str]:
+def differences(summary: Summary, config: Values) -> list[str]:
     """The settings that differ from the paper, as text."""
     found = stated_settings(summary, config)
     return [f"{name}: {here} (paper: {stated})" for name, stated, here in found if stated != here]
 
 
-def stated_settings(summary: Summary, config: Config) -> list[tuple[str, str, str]]:
+def stated_settings(summary: Summary, config: Values) -> list[tuple[str, str, str]]:
     """(setting, in the paper, here) for each setting of the paper's sections on data, model and training."""
     corpus = published_corpus(config)
     layers, units = (2, 512) if corpus == "wmt14" else (1, 256)
@@ -116,11 +116,11 @@ def stated_settings(summary: Summary, config: Config) -> list[tuple[str, str, st
     ]
 
 
-def _longest(data: Config) -> str:
+def _longest(data: Values) -> str:
     return f"{data['max_length']} words" if data["max_length"] else "no limit"
 
 
-def _tokens(data: Config) -> str:
+def _tokens(data: Values) -> str:
     size = data["vocabulary_size"]
     if data["units"] != "words":
         return f"subwords ({data['units']})" + (f", {size:,}" if size else "")
@@ -135,7 +135,7 @@ def _layers(number: int, units: int, kind: str) -> str:
     return f"{kind}, {number} layer{'s' if number > 1 else ''}, {units} units"
 
 
-def _epochs(phase: Config) -> str:
+def _epochs(phase: Values) -> str:
     early = f", at most, stopped after {phase['early_stopping']} without gain" if phase["early_stopping"] else ""
     return f"{phase['epochs']} epoch{'s' * (phase['epochs'] != 1)}{early}"
 
@@ -145,7 +145,7 @@ def _rate(rate: float, decay: str) -> str:
     return text if decay == "none" else f"{text}, decay: {decay}"
 
 
-def _rates(tuning: Config, centre: float) -> str:
+def _rates(tuning: Values, centre: float) -> str:
     factors = tuning["factors"]
     if list(factors) == [1.0]:
         return _rate(centre, tuning["decay"])
@@ -153,7 +153,7 @@ def _rates(tuning: Config, centre: float) -> str:
     return f"best of {rates}{'' if tuning['decay'] == 'none' else ', decay: ' + tuning['decay']}"
 
 
-def _reinforce_settings(corpus: str, tuning: Config, objectives: Mapping[str, Config]) -> list[tuple[str, str, str]]:
+def _reinforce_settings(corpus: str, tuning: Values, objectives: Mapping[str, Values]) -> list[tuple[str, str, str]]:
     """Rate and samples of REINFORCE, which table 2 of the paper does not have."""
     found = [one for one in objectives.values() if one["name"] == "reinforce"]
     ways = {"sample": "sequences that the decoder samples", "reference": "tokens sampled from reference rows"}
@@ -163,7 +163,7 @@ def _reinforce_settings(corpus: str, tuning: Config, objectives: Mapping[str, Co
     return [("learning rate, RF", stated[0], rate), ("RF", stated[1], here or NOT_RUN)]
 
 
-def _bound(objectives: Mapping[str, Config]) -> str:
+def _bound(objectives: Mapping[str, Values]) -> str:
     found = [one for one in objectives.values() if one["name"] == "bound"]
     ways = {"sentence": "scores of sentences", "corpus": "score of the pooled batch"}
     return (

@@ -1,23 +1,23 @@
 """Objectives of one-pass models: the likelihood of the reference, expected BLEU, or both."""
 
-from typing import TYPE_CHECKING, Optional
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bleugrad import CTC
+from bleugrad import CTC, ExpectedBLEULoss
 from bleugrad.lab.data.batches import IGNORED, Batch
 from bleugrad.lab.models.one_pass import BLANK, OnePassModel, places
 from bleugrad.lab.special_ids import EOS
-from bleugrad.lab.training.config import ObjectiveConfig
-from bleugrad.lab.training.objective import Objective, expected_loss
+from bleugrad.lab.training.objectives.base import Objective
+from bleugrad.lab.training.objectives.config import (
+    CrossEntropyConfig,
+    ExpectedConfig,
+    RecommendedConfig,
+)
+from bleugrad.lab.training.objectives.rows import expected_loss
 
-if TYPE_CHECKING:
-    from torch.distributed import ProcessGroup
 
-
-class RowsObjective(Objective):
+class Positions(Objective):
     """The objective of a "nat" model: one distribution per position, and a random length by EOS.
 
     A model usually has more positions than the reference has tokens. Their label is EOS. Expected BLEU counts the words
@@ -26,20 +26,13 @@ class RowsObjective(Objective):
 
     model: OnePassModel
 
-    def __init__(
-        self,
-        model: OnePassModel,
-        config: ObjectiveConfig,
-        group: Optional["ProcessGroup"] = None,
-        word_start: Tensor | None = None,
-    ) -> None:
-        super().__init__(model, config, group)
-        self.loss = None
-        if config.name != "ce":
-            weight = config.cross_entropy_weight
-            self.loss = expected_loss(config, group, word_start, EOS, cross_entropy_weight=weight)
+    def make_loss(self, word_start: Tensor | None) -> ExpectedBLEULoss | None:
+        """None for the likelihood."""
+        if isinstance(self.config, ExpectedConfig | RecommendedConfig):
+            return expected_loss(self.config, self.group, word_start, EOS)
+        return None
 
-    def forward(self, batch: Batch, own_probability: float = 0.0) -> Tensor:
+    def forward(self, batch: Batch) -> Tensor:
         """The loss."""
         logits, lengths = self.model(batch.source, batch.source_lengths)
         mask = places(lengths, logits.shape[1])
@@ -47,29 +40,32 @@ class RowsObjective(Objective):
         labels = F.pad(batch.labels, (0, further), value=IGNORED)  # a negative number cuts off
         labels = labels.masked_fill(labels == IGNORED, EOS)
         if self.loss is None or self.likelihood_only:
-            return self.cross_entropy(logits, labels.masked_fill(~mask, IGNORED))
+            smoothing = self.config.label_smoothing if isinstance(self.config, CrossEntropyConfig) else 0.0
+            return self.cross_entropy(logits, labels.masked_fill(~mask, IGNORED), smoothing)
         references = without_eos(batch.labels) if batch.references is None else batch.references
         loss: Tensor = self.loss(logits, labels, references=references, mask=mask)
         return loss
 
 
-class FramesObjective(Objective):
+class Frames(Objective):
     """The objective of a "ctc" model: one distribution per frame; equal neighbours are merged and blanks removed."""
 
     model: OnePassModel
 
-    def __init__(self, model: OnePassModel, config: ObjectiveConfig, group: Optional["ProcessGroup"] = None) -> None:
-        super().__init__(model, config, group)
-        self.loss = None if config.name == "ce" else expected_loss(config, group, None, None)
+    def make_loss(self, word_start: Tensor | None) -> ExpectedBLEULoss | None:
+        """None for the likelihood, which is also added here and not in the loss."""
+        if isinstance(self.config, ExpectedConfig):
+            return expected_loss(self.config, self.group, None, None, cross_entropy_weight=0.0)
+        return None
 
-    def forward(self, batch: Batch, own_probability: float = 0.0) -> Tensor:
+    def forward(self, batch: Batch) -> Tensor:
         """The loss."""
         logits, lengths = self.model(batch.source, batch.source_lengths)
         if self.loss is None or self.likelihood_only:
             return self.likelihood(logits, lengths, batch.labels)
         frames = CTC(logits, blank_id=BLANK, lengths=lengths)
         loss: Tensor = self.loss(frames, without_eos(batch.labels), references=batch.references)
-        weight = self.config.cross_entropy_weight
+        weight = getattr(self.config, "cross_entropy_weight", 0.0)
         return loss + weight * self.likelihood(logits, lengths, batch.labels) if weight else loss
 
     def likelihood(self, logits: Tensor, lengths: Tensor, labels: Tensor) -> Tensor:

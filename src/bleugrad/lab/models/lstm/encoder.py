@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 
-class Encoder(nn.Module):
+class LSTMEncoder(nn.Module):
     """Bidirectional LSTM layers, with ``hidden`` units per direction and dropout between layers.
 
     The outputs of a sentence do not depend on its padding or on the other sentences.

@@ -4,10 +4,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bleugrad.lab.models.state import DecoderState, Memory
+from bleugrad.lab.models.lstm.state import LSTMMemory, LSTMState
 
 
-class Decoder(nn.Module):
+class LSTMDecoder(nn.Module):
     """LSTM layers whose inputs are the previous token and the previous attentional vector.
 
     One step, for the embedded previous token e, with Luong's multiplicative attention::
@@ -32,22 +32,22 @@ class Decoder(nn.Module):
         self.attention_hidden = nn.Linear(hidden, hidden, bias=False)
         self.bridge = nn.Linear(encoded, layers * hidden)
 
-    def read(self, encoded: Tensor, cells: Tensor, mask: Tensor) -> Memory:
+    def read(self, encoded: Tensor, cells: Tensor, mask: Tensor) -> LSTMMemory:
         """The memory of encoded sources (B, S, 2H), their last cells (B, 2H) and mask (B, S)."""
         cell = self.bridge(cells).view(-1, self.layers, self.hidden).transpose(0, 1)
-        state = DecoderState(cell.tanh(), cell, cell.new_zeros(cell.shape[1:]))
+        state = LSTMState(cell.tanh(), cell, cell.new_zeros(cell.shape[1:]))
         keys, values = self.attention_key(encoded), self.attention_context(encoded)
         bias = torch.zeros_like(mask, dtype=keys.dtype).masked_fill_(~mask, torch.finfo(keys.dtype).min)
-        return Memory(keys, values, bias[:, None], state)
+        return LSTMMemory(keys, values, bias[:, None], state)
 
     def step(
         self,
-        memory: Memory,
-        state: DecoderState,
+        memory: LSTMMemory,
+        state: LSTMState,
         token_gates: Tensor,
         noise: Tensor | None = None,
         origins: Tensor | None = None,
-    ) -> DecoderState:
+    ) -> LSTMState:
         """The state after a step; its ``attentional`` is the input of the output projection.
 
         ``token_gates`` (B, 4H) is the part of the previous tokens in the gates of the first layer, ``noise``
@@ -70,9 +70,9 @@ class Decoder(nn.Module):
         attentional = self._attend(memory, hidden[-1])
         if noise is not None:
             attentional = attentional * noise[-1]
-        return DecoderState(torch.stack(hidden), torch.stack(cell), attentional)
+        return LSTMState(torch.stack(hidden), torch.stack(cell), attentional)
 
-    def _attend(self, memory: Memory, hidden: Tensor) -> Tensor:
+    def _attend(self, memory: LSTMMemory, hidden: Tensor) -> Tensor:
         queries = hidden.view(len(memory), len(hidden) // max(len(memory), 1), self.hidden)
         weights = F.softmax(torch.baddbmm(memory.bias, queries, memory.keys.transpose(1, 2)), -1)
         context = torch.bmm(weights, memory.values).view_as(hidden)

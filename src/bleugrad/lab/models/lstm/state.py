@@ -1,4 +1,4 @@
-"""Memory, state and dropout of the LSTM decoder: the encoded sources, and what one step passes to the next."""
+"""LSTMMemory, state and dropout of the LSTM decoder: the encoded sources, and what one step passes to the next."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from bleugrad.lab.models.protocol import mix_rows
 
 
 @dataclass(frozen=True)
-class DecoderState:
+class LSTMState:
     """State of B rows before a step, with the hypotheses of a sentence side by side.
 
     Outputs and cells of the LSTM layers (layers, B, H), and the previous attentional vector (B, H).
@@ -19,26 +19,26 @@ class DecoderState:
     cell: Tensor
     attentional: Tensor
 
-    def select(self, rows: Tensor) -> "DecoderState":
+    def select(self, rows: Tensor) -> "LSTMState":
         """The state with row ``rows[i]`` at i."""
-        return DecoderState(
+        return LSTMState(
             self.hidden.index_select(1, rows), self.cell.index_select(1, rows), self.attentional.index_select(0, rows)
         )
 
-    def mixed(self, weights: Tensor) -> "DecoderState":
+    def mixed(self, weights: Tensor) -> "LSTMState":
         """The state with the rows of each sentence mixed by weights (B, W, W)."""
         hidden, cell = (mix_rows(part, weights) for part in (self.hidden, self.cell))
-        return DecoderState(hidden, cell, mix_rows(self.attentional[None], weights)[0])
+        return LSTMState(hidden, cell, mix_rows(self.attentional[None], weights)[0])
 
 
 @dataclass(frozen=True)
-class Memory:
+class LSTMMemory:
     """Encoded source sentences, as attention reads them, and the state of the decoder before its first step."""
 
     keys: Tensor  # (B, S, H), compared with the decoder's hidden state
     values: Tensor  # (B, S, H), the part of each position in the attentional vector before its nonlinearity
     bias: Tensor  # (B, 1, S), added to the attention scores: 0 at tokens, the lowest finite number at padding
-    state: DecoderState
+    state: LSTMState
 
     def __len__(self) -> int:
         return self.bias.shape[0]
@@ -53,9 +53,9 @@ class Memory:
         """(B, S) bool, True at tokens, False at padding."""
         return self.bias[:, 0] == 0
 
-    def select(self, rows: Tensor) -> "Memory":
+    def select(self, rows: Tensor) -> "LSTMMemory":
         """The memory with sentence ``rows[i]`` at i."""
-        return Memory(
+        return LSTMMemory(
             self.keys.index_select(0, rows),
             self.values.index_select(0, rows),
             self.bias.index_select(0, rows),
@@ -64,7 +64,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Noise:
+class LSTMNoise:
     """Factors of dropout, 0 or 1 / (1 - dropout), drawn once for all steps, so that two passes drop the same units.
 
     (T, B, E) of tokens and (T, layers, B, H) of layers, the last of which is the attentional vector; without T for one
@@ -74,8 +74,8 @@ class Noise:
     tokens: Tensor | None = None
     layers: Tensor | None = None
 
-    def at(self, step: int) -> "Noise":
+    def at(self, step: int) -> "LSTMNoise":
         """The noise of one step."""
         if self.tokens is None or self.layers is None:
             return self
-        return Noise(self.tokens[step], self.layers[step])
+        return LSTMNoise(self.tokens[step], self.layers[step])

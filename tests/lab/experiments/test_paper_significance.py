@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import sacrebleu
 
-from bleugrad.lab.experiments.paper.statistics import (
+from bleugrad.lab.experiments.paper.significance import (
     Bootstrap,
     bootstrap_p,
     corpus_bleu,

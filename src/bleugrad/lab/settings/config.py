@@ -1,10 +1,9 @@
-"""Settings of a stage: a frozen dataclass whose fields have a help text and a checked range."""
+"""Settings: a frozen dataclass whose fields have a help text and a checked range."""
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from bleugrad.lab.errors import UsageError
@@ -13,6 +12,8 @@ LARGEST: dict[type, float] = {int: 2**31 - 1, float: 1e30}
 """The largest absolute value of an option without limits of its own; fits in 32 bits."""
 SMALLEST = 1e-30
 LARGEST_SEED = 2**63 - 1
+CHOOSER = "name"
+"""The key of a table that chooses one of several kinds of settings."""
 
 
 def option(
@@ -26,23 +27,37 @@ def option(
     return dataclasses.field(default=default, metadata={"help": help, **limits})
 
 
-def stage(kind: "type[Stage]", help: str) -> Any:
-    """A field that is a stage itself: a table of the TOML file, a prefix of the command-line options."""
+def inner(kind: "type[Config]", help: str) -> Any:
+    """A field of inner settings: a table of the TOML file, a prefix of the command-line options."""
     return dataclasses.field(default_factory=kind, metadata={"help": help})
 
 
+def choice(
+    kinds: "Mapping[str, type[Config]]", help: str, current: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+) -> Any:
+    """A field of inner settings of several kinds; the table's key ``name`` chooses one, the first by default.
+
+    ``current`` turns a table of an earlier version into one of today.
+    """
+    return dataclasses.field(
+        default_factory=next(iter(kinds.values())), metadata={"help": help, "kinds": kinds, "current": current}
+    )
+
+
 def tables(default: Mapping[str, Any], help: str) -> Any:
-    """A field of free tables by name, which the stage itself checks; the command line has no options for them."""
+    """A field of free tables by name, which its owner checks; the command line has no options for them."""
     return dataclasses.field(default_factory=lambda: dict(default), metadata={"help": help})
 
 
 @dataclass(frozen=True)
-class Stage:
-    """Base of all settings. Types: int, float, str, bool, a Literal of strings, a tuple of numbers, a Stage, a dict.
+class Config:
+    """Base of all settings.
+
+    Types: int, float, str, bool, a Literal of strings, a number or a Literal, a tuple of numbers, a Config, a dict.
 
     Example:
         >>> @dataclass(frozen=True)
-        ... class Walk(Stage):
+        ... class Walk(Config):
         ...     steps: int = option(10, "steps to take", minimum=1)
         >>> Walk(steps=0)
         Traceback (most recent call last):
@@ -55,7 +70,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class RunStage(Stage):
+class RunConfig(Config):
     """Base of the settings of a whole run, which has one random seed."""
 
     seed: int = option(0, "random seed; later runs use seed + 1, seed + 2, ...", minimum=0, maximum=LARGEST_SEED)
@@ -63,11 +78,12 @@ class RunStage(Stage):
 
 @dataclass(frozen=True)
 class Setting:
-    """One field of a stage, with its type resolved."""
+    """One field of a config, with its type resolved. ``users`` are the kinds of a choice that have it."""
 
     name: str
     kind: Any
     field: "dataclasses.Field[Any]"
+    users: tuple[str, ...] = ()
 
     @property
     def help(self) -> str:
@@ -81,9 +97,15 @@ class Setting:
         return self.field.default if factory is dataclasses.MISSING else factory()
 
     @property
-    def is_stage(self) -> bool:
-        """Whether the value is a stage itself."""
-        return isinstance(self.kind, type) and issubclass(self.kind, Stage)
+    def is_config(self) -> bool:
+        """Whether the value is a config itself."""
+        return isinstance(self.kind, type) and issubclass(self.kind, Config)
+
+    @property
+    def kinds(self) -> "Mapping[str, type[Config]]":
+        """The kinds of a :func:`choice` by name; empty for other fields."""
+        kinds: Mapping[str, type[Config]] = self.field.metadata.get("kinds", {})
+        return kinds
 
     @property
     def is_tables(self) -> bool:
@@ -91,16 +113,22 @@ class Setting:
         return get_origin(self.kind) is dict
 
     @property
+    def words(self) -> tuple[str, ...]:
+        """The words of a Literal, alone or beside a number; empty for other types."""
+        parts = (self.kind, *get_args(self.kind))
+        return tuple(word for part in parts if get_origin(part) is Literal for word in get_args(part))
+
+    @property
     def choices(self) -> tuple[str, ...]:
-        """The allowed words of a Literal; empty for other types."""
-        return get_args(self.kind) if get_origin(self.kind) is Literal else ()
+        """The allowed words if nothing else is allowed."""
+        return self.words if get_origin(self.kind) is Literal else ()
 
     @property
     def item_kind(self) -> Any:
-        """The type of a value, or of the elements of a tuple."""
-        if self.is_tuple:
-            return get_args(self.kind)[0]
-        return str if self.choices else self.kind
+        """The type of a value, or of the elements of a tuple; that of the number if a word is allowed, too."""
+        if self.choices:
+            return str
+        return get_args(self.kind)[0] if self.is_tuple or self.words else self.kind
 
     @property
     def is_tuple(self) -> bool:
@@ -109,7 +137,7 @@ class Setting:
 
     def checked(self, value: Any) -> Any:
         """The value, converted if that is lossless (int to float, list to tuple); an error names the setting."""
-        if self.is_stage:
+        if self.is_config:
             if not isinstance(value, self.kind):
                 raise UsageError(f"{self.name} is {value!r}; expected a table of settings")
             return value
@@ -128,12 +156,15 @@ class Setting:
             if value not in self.choices:
                 raise UsageError(f"{self.name} is {value!r}; expected {' or '.join(map(repr, self.choices))}")
             return value
+        if isinstance(value, str) and value in self.words:
+            return value
         limits = self.field.metadata
         check_value(self.name, value, limits["minimum"], limits["maximum"])
         if self.item_kind is float and type(value) is int:
             value = float(value)
         if type(value) is not self.item_kind:
-            raise UsageError(f"{self.name} is {value!r}; expected {_noun(self.item_kind, article=True)}")
+            words = "".join(f" or {word!r}" for word in self.words)
+            raise UsageError(f"{self.name} is {value!r}; expected {_noun(self.item_kind, article=True)}{words}")
         if limits["above"] is not None and value <= limits["above"]:
             raise UsageError(f"{self.name} is {value}; expected more than {limits['above']}")
         return value
@@ -159,33 +190,46 @@ def check_value(name: str, value: Any, minimum: float | None = None, maximum: fl
         raise UsageError(f"{name} is {value}; expected 0, or at least {SMALLEST} in size")
 
 
-def settings(kind: type[Stage]) -> list[Setting]:
-    """The settings of a stage, in order."""
+def settings(kind: type[Config], users: tuple[str, ...] = ()) -> list[Setting]:
+    """The settings of a config, in order."""
     hints = get_type_hints(kind)
-    return [Setting(field.name, hints[field.name], field) for field in dataclasses.fields(kind)]
+    return [Setting(field.name, hints[field.name], field, users) for field in dataclasses.fields(kind)]
 
 
-def walk(kind: type[Stage], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Setting]]:
-    """The settings of a stage and of its inner stages, each with its path of names; without free tables."""
-    for setting in settings(kind):
+def walk(
+    kind: type[Config], path: tuple[str, ...] = (), users: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Setting]]:
+    """The settings of a config and of its inner ones, each with its path of names; without free tables.
+
+    A choice yields the settings of each of its kinds.
+    """
+    for setting in settings(kind, users):
         here = (*path, setting.name)
-        if setting.is_stage:
+        if setting.kinds:
+            for one in dict.fromkeys(setting.kinds.values()):
+                yield from walk(one, here, tuple(name for name, other in setting.kinds.items() if other is one))
+        elif setting.is_config:
             yield from walk(setting.kind, here)
         elif not setting.is_tables:
             yield here, setting
 
 
-def value_at(config: Stage, path: tuple[str, ...]) -> Any:
-    """The value at a path of names."""
-    return attrgetter(".".join(path))(config)
+def values(config: Config, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Setting, Any]]:
+    """The settings of a config and of its inner ones, each with its path of names and its value."""
+    for setting in settings(type(config)):
+        here, value = (*path, setting.name), getattr(config, setting.name)
+        if isinstance(value, Config):
+            yield from values(value, here)
+        elif not setting.is_tables:
+            yield here, setting, value
 
 
-def differences(one: Stage, other: Stage) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
-    """The path of each setting in which two configurations differ, with both values."""
-    for path, _ in walk(type(one)):
-        values = value_at(one, path), value_at(other, path)
-        if values[0] != values[1]:
-            yield path, *values
+def differences(one: Config, other: Config) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
+    """The path of each setting in which two configs differ, with both values; None for one that ``other`` has not."""
+    others = {path: value for path, _, value in values(other)}
+    for path, _, value in values(one):
+        if value != others.get(path):
+            yield path, value, others.get(path)
 
 
 def _noun(kind: Any, article: bool = False) -> str:

@@ -4,13 +4,13 @@ import torch
 from torch import Tensor, nn
 
 from bleugrad.lab.models.config import ModelConfig
-from bleugrad.lab.models.decoder import Decoder
-from bleugrad.lab.models.encoder import Encoder
+from bleugrad.lab.models.lstm.decoder import LSTMDecoder
+from bleugrad.lab.models.lstm.encoder import LSTMEncoder
+from bleugrad.lab.models.lstm.state import LSTMMemory, LSTMNoise, LSTMState
 from bleugrad.lab.models.protocol import AutoregressiveModel, check_source, state_of
-from bleugrad.lab.models.state import DecoderState, Memory, Noise
 
 
-class AttentionLSTM(AutoregressiveModel[Memory, DecoderState, Noise]):
+class AttentionLSTM(AutoregressiveModel[LSTMMemory, LSTMState, LSTMNoise]):
     """Source tokens to logits of target tokens.
 
     In training mode dropout acts on embeddings, between layers and on the attentional vector, before that is fed back
@@ -31,13 +31,13 @@ class AttentionLSTM(AutoregressiveModel[Memory, DecoderState, Noise]):
         self.source_embedding = nn.Embedding(source_size, config.embedding)
         self.target_embedding = nn.Embedding(target_size, config.embedding)
         self.dropout = nn.Dropout(config.dropout)
-        self.encoder = Encoder(config.embedding, config.hidden, config.encoder_layers, config.dropout)
-        self.decoder = Decoder(config.embedding, config.hidden, config.decoder_layers, 2 * config.hidden)
+        self.encoder = LSTMEncoder(config.embedding, config.hidden, config.encoder_layers, config.dropout)
+        self.decoder = LSTMDecoder(config.embedding, config.hidden, config.decoder_layers, 2 * config.hidden)
         self.output = nn.Linear(config.hidden, target_size)
         for parameter in self.parameters():
             nn.init.uniform_(parameter, -config.initial_range, config.initial_range)
 
-    def encode(self, source: Tensor, source_lengths: Tensor) -> Memory:
+    def encode(self, source: Tensor, source_lengths: Tensor) -> LSTMMemory:
         """Encode sources for the decoder."""
         check_source(source, source_lengths)
         if len(source) == 0:
@@ -48,7 +48,7 @@ class AttentionLSTM(AutoregressiveModel[Memory, DecoderState, Noise]):
         encoded, cells = self.encoder(self.dropout(self.source_embedding(source)), lengths)
         return self.decoder.read(encoded, cells, mask.to(source.device))
 
-    def decode(self, memory: Memory, inputs: Tensor, noise: Noise | None = None) -> Tensor:
+    def decode(self, memory: LSTMMemory, inputs: Tensor, noise: LSTMNoise | None = None) -> Tensor:
         """Hidden states (B, T, H), one step after the other."""
         rows, steps = inputs.shape
         noise = self.draw_noise(rows, steps) if noise is None else noise
@@ -65,12 +65,12 @@ class AttentionLSTM(AutoregressiveModel[Memory, DecoderState, Noise]):
 
     def step(
         self,
-        memory: Memory,
-        state: DecoderState,
+        memory: LSTMMemory,
+        state: LSTMState,
         tokens: Tensor,
-        noise: Noise | None = None,
+        noise: LSTMNoise | None = None,
         origins: Tensor | None = None,
-    ) -> tuple[Tensor, DecoderState]:
+    ) -> tuple[Tensor, LSTMState]:
         """One step; each distinct token, and each row of the state that is continued, is processed once."""
         if noise is not None and noise.tokens is not None:
             return self.step_embedded(memory, state, self.target_embedding(tokens), noise)
@@ -83,20 +83,20 @@ class AttentionLSTM(AutoregressiveModel[Memory, DecoderState, Noise]):
         return after.attentional, after
 
     def step_embedded(
-        self, memory: Memory, state: DecoderState, embedded: Tensor, noise: Noise | None = None
-    ) -> tuple[Tensor, DecoderState]:
+        self, memory: LSTMMemory, state: LSTMState, embedded: Tensor, noise: LSTMNoise | None = None
+    ) -> tuple[Tensor, LSTMState]:
         """:meth:`step` with the embedding (B, E) of the previous token, or of a mixture of tokens."""
-        noise = noise or Noise()
+        noise = noise or LSTMNoise()
         if noise.tokens is not None:
             embedded = embedded * noise.tokens
         after = self.decoder.step(memory, state, self.decoder.token_gates(embedded), noise.layers)
         return after.attentional, after
 
-    def draw_noise(self, rows: int, steps: int) -> Noise:
+    def draw_noise(self, rows: int, steps: int) -> LSTMNoise:
         """Dropout for :meth:`decode` and :meth:`step`; none outside training mode."""
         config, like = self.config, self.output.weight
         if not self.training or config.dropout == 0:
-            return Noise()
+            return LSTMNoise()
         kept = 1 - config.dropout
         shapes = (steps, rows, config.embedding), (steps, config.decoder_layers, rows, config.hidden)
-        return Noise(*(like.new_empty(shape).bernoulli_(kept).div_(kept) for shape in shapes))
+        return LSTMNoise(*(like.new_empty(shape).bernoulli_(kept).div_(kept) for shape in shapes))

@@ -1,0 +1,1 @@
+"""The paper's translation model: an LSTM with attention."""

@@ -1,0 +1,1 @@
+"""Objectives: their settings, and from a batch to the loss."""

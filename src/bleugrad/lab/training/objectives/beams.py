@@ -1,0 +1,101 @@
+"""Objectives of several sequences per sentence that a beam search finds: hard candidates, or members of a soft beam."""
+
+import torch
+from torch import Tensor
+
+from bleugrad import CandidateBLEULoss, MinimumRiskLoss
+from bleugrad.lab.data.batches import IGNORED, Batch, decoder_inputs
+from bleugrad.lab.models.feeding import token_log_probs
+from bleugrad.lab.models.search.soft_beam import soft_beam
+from bleugrad.lab.models.search.strategies import beam
+from bleugrad.lab.special_ids import EOS
+from bleugrad.lab.training.objectives.base import FedObjective, references_of, row_options, score_options
+from bleugrad.lab.training.objectives.config import CandidatesConfig, SoftBeamConfig
+from bleugrad.lab.training.ranking import ranking_loss
+from bleugrad.lab.training.sparse_rows import SparseRows
+
+
+class Candidates(FedObjective):
+    """A loss of the candidates of a beam search, which the decoder is fed.
+
+    ``candidate_loss`` is "expected" for exact expected BLEU of the rows of each candidate, see
+    :class:`bleugrad.CandidateBLEULoss`, or a baseline that scores the candidates themselves: "risk" for
+    :class:`bleugrad.MinimumRiskLoss`, "ranking" for :func:`bleugrad.lab.training.ranking.ranking_loss`.
+    """
+
+    config: CandidatesConfig
+
+    def make_loss(self, word_start: Tensor | None) -> CandidateBLEULoss | MinimumRiskLoss | None:
+        """Summed over sentences; None for "ranking", which is a function."""
+        config, shared = self.config, score_options(self.config) | {"word_start": word_start}
+        if config.candidate_loss == "ranking":
+            return None
+        if config.candidate_loss == "risk":
+            return MinimumRiskLoss(alpha=config.alpha, **shared)
+        shared |= {"sharpness": config.sharpness, "end_positions": config.end_positions}
+        return CandidateBLEULoss(alpha=config.candidate_alpha, **shared)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """The loss."""
+        candidates, references = self.search(batch), references_of(batch)
+        memory = self.model.encode(batch.source, batch.source_lengths)
+        rows = self.model.project(self.model.decode(memory, decoder_inputs(candidates.flatten(0, 1))))
+        if isinstance(self.loss, CandidateBLEULoss):
+            loss = self.loss(rows, candidates, references)
+        else:
+            log_probs = token_log_probs(rows, candidates.flatten(0, 1)).view(candidates.shape)
+            if self.loss is None:
+                settings = score_options(self.config)
+                del settings["reduction"]
+                loss = ranking_loss(candidates, log_probs, references, mask=candidates != IGNORED, **settings).sum()
+            else:
+                loss = self.loss.from_samples(candidates, log_probs, references)
+        return self.mixed(self.mean(loss, len(batch)), memory, batch)
+
+    def search(self, batch: Batch) -> Tensor:
+        """(B, S, T), the candidates with EOS, the best first; all padding where the search found fewer."""
+        width = self.config.candidates
+        found = beam(self.model, batch.source, batch.source_lengths, width, self.longest(batch), n_best=width)
+        longest = max((len(one.tokens) + 1 for best in found for one in best), default=1)
+        candidates = torch.full((len(batch), width, longest), IGNORED)
+        for row, best in zip(candidates, found, strict=True):
+            for place, one in zip(row, best, strict=False):
+                place[: len(one.tokens) + 1] = torch.tensor([*one.tokens, EOS])
+        return candidates.to(batch.labels.device)
+
+
+class SoftBeam(FedObjective):
+    """Expected BLEU of the members of a relaxed beam search, weighted by their probabilities.
+
+    The gradient goes through the distributions of each member and through the weights, and with ``input_gradient``
+    through the mixtures that the decoder was fed. See :func:`bleugrad.lab.models.search.soft_beam.soft_beam`.
+    """
+
+    config: SoftBeamConfig
+    tau = 1.0  # sharpness of the choices of the beam
+
+    def make_loss(self, word_start: Tensor | None) -> CandidateBLEULoss:
+        """Summed over sentences."""
+        return CandidateBLEULoss(alpha=self.config.candidate_alpha, word_start=word_start, **row_options(self.config))
+
+    def begin_epoch(self, epoch: int, done: float) -> None:
+        """Set the sharpness of the beam, which is geometric from the first to the last epoch."""
+        self.tau = self.config.tau_first * (self.config.tau_last / self.config.tau_first) ** done
+
+    def forward(self, batch: Batch) -> Tensor:
+        """The loss."""
+        memory, config = self.model.encode(batch.source, batch.source_lengths), self.config
+        found = soft_beam(
+            self.model,
+            memory,
+            config.candidates,
+            self.longest(batch),
+            self.tau,
+            config.beam_tokens,
+            rows=config.beam_rows,
+            sharpness=config.sharpness,
+            input_gradient=config.input_gradient,
+        )
+        rows = SparseRows(found.tokens.flatten(0, 1), found.probs.flatten(0, 1), self.model.target_size)
+        loss = self.loss.from_log_probs(rows, found.scores, references_of(batch), mask=found.mask)
+        return self.mixed(self.mean(loss, len(batch)), memory, batch)

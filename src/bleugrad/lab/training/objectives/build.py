@@ -1,0 +1,59 @@
+"""From settings and a model to its objective."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Optional
+
+from torch import Tensor
+
+from bleugrad.lab.models.one_pass import FrameModel, RowModel
+from bleugrad.lab.models.protocol import AutoregressiveModel, TranslationModel
+from bleugrad.lab.training.objectives import config as settings
+from bleugrad.lab.training.objectives.base import FedObjective, Objective
+from bleugrad.lab.training.objectives.beams import Candidates, SoftBeam
+from bleugrad.lab.training.objectives.one_pass import Frames, Positions
+from bleugrad.lab.training.objectives.rows import CrossEntropy, ExpectedBLEU
+from bleugrad.lab.training.objectives.samples import FedSamples, SampledSequences, SampledTokens
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
+
+AUTOREGRESSIVE: Mapping[type[settings.ObjectiveConfig], type[FedObjective]] = MappingProxyType(
+    {
+        settings.CrossEntropyConfig: CrossEntropy,
+        settings.ExpectedConfig: ExpectedBLEU,
+        settings.RecommendedConfig: ExpectedBLEU,
+        settings.ReinforceConfig: SampledTokens,
+        settings.MinimumRiskConfig: SampledTokens,
+        settings.UnbiasedConfig: SampledTokens,
+        settings.CandidatesConfig: Candidates,
+        settings.SoftBeamConfig: SoftBeam,
+        settings.FedSamplesConfig: FedSamples,
+    }
+)
+
+
+def build_objective(
+    model: TranslationModel,
+    config: settings.ObjectiveConfig,
+    group: Optional["ProcessGroup"] = None,
+    word_start: Tensor | None = None,
+) -> Objective:
+    """The objective of the settings.
+
+    ``group`` shares each batch. ``word_start`` (V,) marks tokens that open a word, for ``units = "words"``; None if
+    each token is a word.
+    """
+    word_start = word_start if isinstance(config, settings.ScoredRows) and config.units == "words" else None
+    kind: type[Objective]
+    if isinstance(model, RowModel):
+        kind = Positions
+    elif isinstance(model, FrameModel):
+        kind = Frames
+    elif not isinstance(model, AutoregressiveModel):
+        raise TypeError(f"model is a {type(model).__name__}, which has no objective")
+    elif isinstance(config, settings.ReinforceConfig | settings.MinimumRiskConfig) and config.feeding == "sample":
+        kind = SampledSequences
+    else:
+        kind = AUTOREGRESSIVE[type(config)]
+    return kind(model, config, group, word_start)
