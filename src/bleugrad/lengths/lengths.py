@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from bleugrad.backends import operations
-from bleugrad.backends.running_product import running_product
+from bleugrad.backends.torch.scans import running_product
 
 
 @dataclass(frozen=True)

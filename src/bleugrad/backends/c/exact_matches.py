@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import Tensor
 
-from bleugrad.backends.c.library import library_for, make_problem
+from bleugrad.backends.c.library import library_for, make_problem, run
 from bleugrad.backends.c.ngram_problem import CHUNK, NgramProblem
 from bleugrad.backends.dispatch import Outputs
 
@@ -12,11 +12,10 @@ from bleugrad.backends.dispatch import Outputs
 def forward(keep: bool, *inputs: Any) -> tuple[Outputs, None] | None:
     """See :data:`bleugrad.backends.operations.exact_matches`."""
     unit_probs, fields, (steps, batch, chunks, orders) = _parts(inputs, apart=1)
-    if (library := library_for(unit_probs)) is None:
+    new, (sizes, *tensors) = unit_probs.new_zeros(chunks, steps, batch, orders), fields
+    work, parts = unit_probs.numel() * orders, batch * chunks
+    if not run("matches", unit_probs, NgramProblem, sizes, tensors, new, work=work, parts=parts):
         return None
-    new = unit_probs.new_zeros(chunks, steps, batch, orders)
-    work = unit_probs.numel() * orders
-    library.run("matches", make_problem(NgramProblem, *fields), work, new, parts=batch * chunks)
     return (new[0] if chunks == 1 else new.sum(0),), None
 
 

@@ -1,7 +1,11 @@
 """Linear recurrences in logarithmically many operations."""
 
+from typing import cast
+
 import torch
 from torch import Tensor
+
+from bleugrad.backends.devices import SYNCHRONOUS
 
 RADIX = 16
 """Smallest number of terms that a round adds."""
@@ -32,24 +36,24 @@ def _ahead(values: Tensor, reach: int, number: int) -> Tensor:
     return padded.unfold(-1, (number - 1) * reach + 1, 1)[..., ::reach]
 
 
-class RunningProduct(torch.autograd.Function):
+def running_product(values: Tensor) -> Tensor:
+    """``values.cumprod(-1)``. The gradient of torch's own ``cumprod`` waits for asynchronous devices (GPUs)."""
+    if values.device.type in SYNCHRONOUS:
+        return values.cumprod(-1)
+    return cast(Tensor, _RunningProduct.apply(values))  # type: ignore[no-untyped-call]
+
+
+class _RunningProduct(torch.autograd.Function):
     """``cumprod`` along the last axis. Its gradient allows factors of 0 and reads no values back."""
 
     @staticmethod
     def forward(ctx, values):  # type: ignore[no-untyped-def]
-        """The running products."""
         products = values.cumprod(-1)
         ctx.save_for_backward(values, products)
         return products
 
     @staticmethod
     def backward(ctx, grad):  # type: ignore[no-untyped-def]
-        """The gradient of the values."""
         values, products = ctx.saved_tensors
-        return running_product_gradient(values, products, grad)
-
-
-def running_product_gradient(values: Tensor, products: Tensor, grad: Tensor) -> Tensor:
-    """The gradient of the values of a running product along the last axis; no division, so factors may be 0."""
-    before = torch.nn.functional.pad(products[..., :-1], (1, 0), value=1.0)
-    return before * suffix_sums(values, grad)
+        before = torch.nn.functional.pad(products[..., :-1], (1, 0), value=1.0)
+        return before * suffix_sums(values, grad)
