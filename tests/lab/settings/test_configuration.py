@@ -8,7 +8,7 @@ import pytest
 
 from bleugrad.lab.errors import UsageError
 from bleugrad.lab.settings.config import Config, inner, option
-from bleugrad.lab.settings.loading import load
+from bleugrad.lab.settings.loading import build, load
 from bleugrad.lab.settings.writing import to_toml
 
 if sys.version_info >= (3, 11):
@@ -114,3 +114,11 @@ def test_a_type_toml_cannot_say_is_an_error():
 
     with pytest.raises(TypeError, match="complex"):
         toml_value(Odd().value)
+
+
+def test_a_dropped_setting_is_read_at_the_value_it_always_has_now():
+    from bleugrad.lab.data.config import DataConfig
+
+    assert build(DataConfig, {"builtin_seed": 0, "batch_size": 8}).batch_size == 8
+    with pytest.raises(UsageError, match="unknown setting 'builtin_seed'"):
+        build(DataConfig, {"builtin_seed": 3})

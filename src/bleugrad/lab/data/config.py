@@ -1,7 +1,8 @@
 """Settings of the data: the corpus, its tokens and its batches."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 from bleugrad.lab.data.builtin import LARGEST
 from bleugrad.lab.data.limits import MOST_WORDS
@@ -20,6 +21,8 @@ SUBWORDS = 8000
 @dataclass(frozen=True)
 class DataConfig(Config):
     """A corpus and its preparation; the defaults need no files."""
+
+    dropped: ClassVar[Mapping[str, Any]] = {"builtin_seed": 0}
 
     corpus: CorpusName = option("builtin", "named corpus, built-in corpus, or your own files")
     directory: str = option(

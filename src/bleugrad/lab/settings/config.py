@@ -4,7 +4,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from bleugrad.lab.errors import UsageError
 
@@ -63,6 +63,9 @@ class Config:
         Traceback (most recent call last):
         bleugrad.lab.errors.UsageError: steps is 0; expected at least 1
     """
+
+    dropped: ClassVar[Mapping[str, Any]] = {}
+    """Settings of earlier versions, with the value that saved files may still have."""
 
     def __post_init__(self) -> None:
         for setting in settings(type(self)):

@@ -73,6 +73,8 @@ def build(kind: type[ConfigT], values: Mapping[str, Any], path: str = "") -> Con
     known = {setting.name: setting for setting in settings(kind)}
     given = {}
     for name, value in values.items():
+        if name in kind.dropped and value == kind.dropped[name]:
+            continue
         if name not in known:
             raise UsageError(f"unknown setting {path + name!r}{suggestion(name, known, path)}")
         if known[name].is_config and isinstance(value, Mapping):
