@@ -13,10 +13,10 @@ from unittest import mock
 import torch
 
 import bleugrad
+from bleugrad import expectation
 from bleugrad.backends.c import build
 from bleugrad.lab.runs.records import RecordWriter
 from bleugrad.lab.training import checkpoints
-from bleugrad.scores import expected_bleu
 from tests.faults.__main__ import PARTS
 from tests.faults.sweep import sweep
 
@@ -66,7 +66,7 @@ LAST, LIBRARY = 0, 21
 DEFECTS = {
     "calls": {
         "an IndexError": (defect(bleugrad.ExpectedBLEULoss, "forward", raise_index_error), range(30)),
-        "NaN is accepted": (defect(bleugrad.outputs.rows, "raise_broken_row", lambda *_: None), range(120)),
+        "NaN is accepted": (defect(bleugrad.matches.statistics, "check_rows", lambda *_: None), range(120)),
         "an infinite loss": (
             defect(bleugrad.losses.base.LossOptions, "reduce", lambda *_: torch.tensor(1e39)),
             range(60),
@@ -75,12 +75,12 @@ DEFECTS = {
     "cases": {
         "wrong matches": (
             defect(
-                bleugrad.matches.statistics, "exact_matches", scaled(bleugrad.matches.statistics.exact_matches, 1.001)
+                bleugrad.matches.exact, "completed_matches", scaled(bleugrad.matches.exact.completed_matches, 1.001)
             ),
             range(6),
         ),
         "a narrow interval": (
-            defect(expected_bleu, "certified_interval", narrowed(expected_bleu.certified_interval)),
+            defect(expectation, "certified_interval", narrowed(expectation.certified_interval)),
             range(24),
         ),
     },

@@ -88,11 +88,14 @@ def check_rows(probs: Tensor, targets: Targets) -> None:
     if not targets.checked:
         return
     bad = probs.detach()[..., 0].isnan()
-    if not (bad := bad if targets.mask is None else bad & targets.mask).any():
-        return
+    if (bad := bad if targets.mask is None else bad & targets.mask).any():
+        _raise_broken_row(bad, targets.of)
+
+
+def _raise_broken_row(bad: Tensor, of: str) -> None:
     sentence, step = (int(index) for index in bad.nonzero()[0])
     raise ValueError(
-        f"{targets.of} holds NaN or +inf, or a row of only -inf, first at sentence {sentence}, position {step}; "
+        f"{of} holds NaN or +inf, or a row of only -inf, first at sentence {sentence}, position {step}; "
         "expected finite logits (-inf is allowed, but not for a whole row)"
     )
 

@@ -86,9 +86,9 @@ def test_rows_without_a_softmax_and_ids_out_of_range(interpreted):
     ("options", "most"),
     [
         ({}, 150),
-        ({"eos_id": 0}, 265),
-        ({"word_start": test_devices.STARTS}, 260),
-        ({"word_start": test_devices.STARTS, "eos_id": 0}, 285),
+        ({"eos_id": 0}, 270),
+        ({"word_start": test_devices.STARTS}, 270),
+        ({"word_start": test_devices.STARTS, "eos_id": 0}, 295),
     ],
     ids=["tokens", "eos", "words", "words, eos"],
 )
