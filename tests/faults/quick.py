@@ -17,6 +17,7 @@ from bleugrad import expectation
 from bleugrad.backends.c import build
 from bleugrad.lab.runs.records import RecordWriter
 from bleugrad.lab.training import checkpoints
+from bleugrad.matches import exact
 from tests.faults.__main__ import PARTS
 from tests.faults.sweep import sweep
 
@@ -66,7 +67,7 @@ LAST, LIBRARY = 0, 21
 DEFECTS = {
     "calls": {
         "an IndexError": (defect(bleugrad.ExpectedBLEULoss, "forward", raise_index_error), range(30)),
-        "NaN is accepted": (defect(bleugrad.matches.statistics, "check_rows", lambda *_: None), range(120)),
+        "NaN is accepted": (defect(bleugrad.matches.statistics, "_raise_broken_row", lambda *_: None), range(120)),
         "an infinite loss": (
             defect(bleugrad.losses.base.LossOptions, "reduce", lambda *_: torch.tensor(1e39)),
             range(60),
@@ -74,9 +75,7 @@ DEFECTS = {
     },
     "cases": {
         "wrong matches": (
-            defect(
-                bleugrad.matches.exact, "completed_matches", scaled(bleugrad.matches.exact.completed_matches, 1.001)
-            ),
+            defect(exact, "completed_matches", scaled(exact.completed_matches, 1.001)),
             range(6),
         ),
         "a narrow interval": (
