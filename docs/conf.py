@@ -42,6 +42,6 @@ autodoc_typehints_description_target = "documented"
 # Names of other projects are not linked, because that would need the network.
 nitpick_ignore_regex = [
     (r"py:.*", r"(torch|numpy|collections|typing|transformers|trl|datasets|os|pathlib)\..*"),
-    (r"py:.*", r"Tensor|ProcessGroup|optional|bleugrad\.scores\.expectation\.S"),
-    (r"py:class", r"bleugrad\.(models|training)\..*"),  # internal parts of a trained system
+    (r"py:.*", r"Tensor|ProcessGroup|optional|bleugrad\.expectation\.S"),
+    (r"py:class", r"bleugrad\.lab\.(models|training)\..*"),  # internal parts of a trained system
 ]

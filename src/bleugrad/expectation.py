@@ -30,7 +30,7 @@ class Expectation(Generic[S]):
 
     Attributes:
         score: what is made of the statistics.
-        method: how matches are expected: a :class:`~bleugrad.matches.MatchMethod`, or the name of one, "exact", "bound"
+        method: how matches are expected: a :class:`~bleugrad.matches.method.MatchMethod`, or the name of one, "exact", "bound"
             (the paper's) or "clipped_mean".
         level: "corpus" pools the statistics of the batch before the score, "sentence" scores each sentence.
         eos_id: makes the length random: the hypothesis is the tokens before the first EOS.
@@ -174,7 +174,7 @@ def expected_bleu(
         references: (B, R) or (B, K, R) ids padded with ``ignore_index``, or nested lists of ids with any number of
             references per sentence. T and R may differ.
         method: "exact", "bound" (the paper's), "clipped_mean" (min(E[count], c), a baseline of one-pass models), or a
-            :class:`~bleugrad.matches.MatchMethod`.
+            :class:`~bleugrad.matches.method.MatchMethod`.
         mask: (B, T) bool, True where a position counts. Other positions are removed before n-grams are formed.
         eos_id: makes the length random: the hypothesis is the tokens before the first EOS, or all of them if there is
             none. References are cut before their first EOS. The brevity penalty at corpus level is E[BP] of the summed

@@ -106,7 +106,7 @@ class ReinforceLoss(SampledLossBase):
             probability of a sample is that of its tokens and its EOS; rows after it have no effect.
 
     After a call, ``statistics`` holds samples, rewards and baselines, as
-    :class:`~bleugrad.losses.SampleStatistics`.
+    :class:`~bleugrad.losses.sampling.SampleStatistics`.
 
     Time: one softmax and its cumulative sum, one scaling of it backward, and counting the n-grams of the samples.
     Memory: one tensor of the size of the logits, for any S.

@@ -50,7 +50,7 @@ def frame_statistics(
         targets: with their patterns.
         method: how matches are expected.
 
-    Matches are exact with :class:`~bleugrad.matches.Exact`, in O(T B N^2 L) time. E[length] is exact, and its
+    Matches are exact with ``method="exact"``, in O(T B N^2 L) time. E[length] is exact, and its
     distribution a surrogate: see :func:`bleugrad.lengths.frames.frame_lengths`.
     """
     check_rows(match_probs, targets)
