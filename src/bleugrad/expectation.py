@@ -30,8 +30,8 @@ class Expectation(Generic[S]):
 
     Attributes:
         score: what is made of the statistics.
-        method: how matches are expected: a :class:`~bleugrad.matches.method.MatchMethod`, or the name of one, "exact", "bound"
-            (the paper's) or "clipped_mean".
+        method: how matches are expected: a :class:`~bleugrad.matches.method.MatchMethod`, or the name of one, "exact",
+            "bound" (the paper's) or "clipped_mean".
         level: "corpus" pools the statistics of the batch before the score, "sentence" scores each sentence.
         eos_id: makes the length random: the hypothesis is the tokens before the first EOS.
         ignore_index: the padding id of labels and references.
