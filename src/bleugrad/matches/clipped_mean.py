@@ -1,8 +1,8 @@
 """Clipped expected counts, sum_g min(E[count(g)], c_g): the bag-of-n-grams objective of published one-pass models.
 
 BoN (Shao et al., 2020) for independent rows, NMLA (Shao and Feng, 2022) for CTC and FA-DAT (Ma et al., 2023) for graphs
-train on one order of it. It is an upper bound of E[O_n], since min is concave, and not differentiable at the clip. It is
-a baseline, in torch operations; :func:`~bleugrad.matches.exact.completed_matches` has the expectation of clipped counts.
+train on one order of it. It is an upper bound of E[O_n], since min is concave, and not differentiable at the clip. It
+is a baseline here; :func:`~bleugrad.matches.exact.completed_matches` has the expectation of clipped counts.
 """
 
 from typing import TYPE_CHECKING

@@ -35,8 +35,9 @@ def bleu(
 
     ``BLEU = BP * prod_n ((O_n + s) / (M_n + s)) ^ w_n`` with the clipped matches in the paper's matrix form,
     ``O_n = sum_i min(1, v^{y,n}_i / v^{x,n}_i)``: v^x_i and v^y_i, the column sums of the paper's matrices S^n and P^n,
-    count the n-gram at hypothesis position i in the hypothesis and in the reference. They are counted by sorting, so
-    the matrices themselves are never formed: O(N (T + L) log(T + L)) time and O(T + L) memory per sentence.
+    count the n-gram at hypothesis position i in the hypothesis and in the reference. Short sentences form the matrices,
+    of which at most 2**14 entries exist per sentence. Longer ones number their n-grams by sorting, in
+    O(N (T + L) log(T + L)) time and O(T + L) memory per sentence.
 
     Args:
         hypotheses: (B, T) ids, or nested lists. Positions equal to ``ignore_index`` do not count.
@@ -137,7 +138,7 @@ def clipped_matches(hypotheses: Tensor, lengths: Tensor, references: References,
 
 
 def count_sorted(hypotheses: Tensor, lengths: Tensor, references: References, max_order: int) -> tuple[Tensor, Tensor]:
-    """What :func:`count_columns` gives, in O((T + L) log(T + L)) time and O(T + L) memory a sentence."""
+    """The counts of :func:`count_columns`, in O((T + L) log(T + L)) time and O(T + L) memory per sentence."""
     batch, steps = hypotheses.shape
     number, width = references.ids.shape[1:]
     ids = torch.cat([hypotheses, references.ids.reshape(batch, number * width)], 1)

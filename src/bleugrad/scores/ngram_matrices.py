@@ -15,7 +15,7 @@ def count_columns(hypotheses: Tensor, lengths: Tensor, references: References, m
     """v^x and v^y: how often the n-gram at each hypothesis position is in the hypothesis and in the references.
 
     (N, T, B) each, column sums of S^n and of P^n; of several references the largest count. Where a window does not fit,
-    v^y is 0. O(T (T + L)) time and memory a sentence and order.
+    v^y is 0. O(T (T + L)) time and memory per sentence and order.
     """
     batch, steps = hypotheses.shape
     number, width = references.ids.shape[1:]
