@@ -287,7 +287,7 @@ def test_losses_work_where_kernels_do_not(compiler, monkeypatch, capsys, broken)
     """No compiler at all, or one whose library cannot be loaded."""
     if broken == "library":
         compiler()
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), build.SWITCH: ""}
     done = subprocess.run([sys.executable, "-c", LOSS], env=environment, capture_output=True, text=True, check=True)
     monkeypatch.setenv(build.SWITCH, "0")
     exec(LOSS, {})
