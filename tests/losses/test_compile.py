@@ -1,5 +1,8 @@
 """torch.compile(fullgraph=True): the values and gradients of eager mode, without a break in the graph."""
 
+import os
+import shutil
+
 import pytest
 import torch
 
@@ -8,6 +11,10 @@ from bleugrad.losses.recipe import END_POSITIONS, SHARPNESS
 from tests.losses.cases import assert_all_close, draw_batch, gradients
 
 EOS, SLOW = 0, pytest.mark.slow
+CODE = pytest.mark.skipif(
+    not any(map(shutil.which, (os.environ.get("CXX") or "g++", "clang++"))),
+    reason="no C++ compiler, which the code of torch.compile needs",
+)
 # torch's own, under "warnings are errors"
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
@@ -85,6 +92,7 @@ def test_the_graph_of_a_one_pass_model_has_no_breaks(seed, kind):
     assert_all_close(found, wanted, 1e-12)
 
 
+@CODE
 @SLOW
 def test_exact_for_changing_batch_and_length(seed):
     """One compilation, dynamic shapes, float32."""
@@ -94,12 +102,14 @@ def test_exact_for_changing_batch_and_length(seed):
         check(loss, compiled, batch, steps, dtype=torch.float32, atol=1e-6)
 
 
+@CODE
 @SLOW
 def test_bound_with_eos(seed):
     loss = ExpectedBLEULoss(method="bound", eos_id=EOS)
     check(loss, torch.compile(loss, fullgraph=True), 3, 8)
 
 
+@CODE
 @SLOW
 def test_fused(seed):
     """The projection compiled with what makes the hidden states."""
