@@ -46,6 +46,7 @@ class ExpectedStatistics:
         references: the references in these units.
         windows: what certified intervals are made of; None for outputs that have none.
         label_log_probs: (B, T), log-probability of each label, if it was asked for.
+        mean_log_probs: (B, T), mean log-probability of all tokens, if that was asked for and the output supports it.
     """
 
     matches: Tensor
@@ -53,6 +54,7 @@ class ExpectedStatistics:
     references: References
     windows: RowWindows | None = None
     label_log_probs: Tensor | None = None
+    mean_log_probs: Tensor | None = None
 
 
 def row_statistics(match_probs: Tensor, opening: Tensor, targets: Targets, method: MatchMethod) -> ExpectedStatistics:

@@ -5,9 +5,8 @@ import pytest
 import torch
 
 import bleugrad
-from bleugrad.backends.c import library, path_matches, sum_distribution, word_counts
+from bleugrad.backends.c import library, path_matches, row_probabilities, sum_distribution, word_counts
 from bleugrad.backends.c.build import SWITCH
-from bleugrad.backends.c.row_probabilities import _Rows
 from bleugrad.backends.operations import sum_distribution as summed
 from bleugrad.backends.torch import sum_distribution as by_torch
 from bleugrad.lengths import lengths
@@ -103,7 +102,7 @@ def test_rows_are_those_of_torch(seed, monkeypatch, vocabulary, scale):
         return value.detach(), leaf.grad
 
     found, wanted, used = both(monkeypatch, compute)
-    assert {"exponentials", "scale_rows"} <= used
+    assert {"row_probabilities", "row_probabilities_backward"} <= used
     assert found[1].isfinite().all()
     assert_equal(found, wanted, 1e-7, 2e-6)
 
@@ -121,16 +120,39 @@ def test_rows_without_a_softmax_are_still_errors(bad):
 def test_exponentials_are_as_exact_as_those_of_torch(seed):
     """Errors in units of the last place, down to the smallest normal number of float32."""
     gap = torch.cat([torch.linspace(-104, 0, 4001), torch.tensor([-torch.inf, -1e30, -105.0])])
-    found, inverse, opening = torch.empty_like(gap)[None], torch.empty(1), torch.empty(1)
-    inputs = (gap[None], torch.ones_like(gap))
-    library.library_for(gap).run("exponentials", _Rows(1, len(gap)), 1, *inputs, found, inverse, opening)
+    inputs = (gap[None, None], torch.arange(len(gap))[None], None, torch.ones(len(gap), dtype=torch.bool), 1.0, False)
+    (found, _, opening, _, normalisers), _ = row_probabilities.forward(True, *inputs)
     exact = gap.double().exp()
-    normal = gap > -87.25
-    error = (found[0].double() - exact).abs()
-    assert (error[normal] / exact[normal]).max() < 2 * torch.finfo(torch.float32).eps
-    assert (found[0, gap < -87.35] == 0).all()
-    torch.testing.assert_close(1 / inverse.double(), exact.sum()[None], rtol=1e-6, atol=0)
-    torch.testing.assert_close(opening, torch.ones(1), rtol=1e-6, atol=0)  # every token opens a word
+    total, normal = exact.sum(), gap > -83  # the sum is 39, so that the quotient is a normal number
+    error = (found[0, 0].double() * total - exact).abs()
+    assert (error[normal] / exact[normal]).max() < 5 * torch.finfo(torch.float32).eps  # with the sum and its inverse
+    assert (found[0, 0, gap < -87.35] == 0).all()
+    torch.testing.assert_close(
+        normalisers[0, 0].double(), torch.stack([0 * total, total.log(), total.log()]), rtol=1e-6, atol=0
+    )
+    torch.testing.assert_close(opening, torch.ones(1, 1), rtol=1e-6, atol=0)  # every token opens a word
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_half_types_are_read_and_written_as_torch_does(dtype):
+    """All 65,536 numbers are read; gradients of all sizes are rounded to the nearest number, ties to even."""
+    every = torch.arange(-(2**15), 2**15, dtype=torch.int16).view(dtype)
+    rows = every[every.isfinite()][:, None, None].expand(-1, 1, 2).contiguous()
+    rows[:, :, 1] = 0
+    inputs = (rows, torch.zeros(len(rows), 1, dtype=torch.long), None, None, 1.0, False)
+    outputs, _ = row_probabilities.forward(True, *inputs)
+    torch.testing.assert_close(outputs[4][:, 0, 0], rows.float().amax(2)[:, 0], rtol=0, atol=0)
+    sizes = [*torch.logspace(-12, 6, 500).tolist(), 0.0, 65504.0, 65519.0, 65520.0, 65535.0]
+    sizes += [2**-24, 2**-25, 1.5 * 2**-24, 2**-14, 1 + 2**-11, 1 + 3 * 2**-11, 1 + 2**-8, 1 + 3 * 2**-8]
+    wanted = torch.tensor(sizes)
+    zeros, ids = torch.full((len(sizes), 1, 2), -1e4).to(dtype), torch.zeros(len(sizes), 1, 1, dtype=torch.long)
+    zeros[..., 1] = 0  # the target has probability 0, so that its gradient is that of its log-probability
+    inputs = (zeros, ids[:, :0, 0], ids, None, 1.0, False)
+    outputs, _ = row_probabilities.forward(True, *inputs)
+    given = (None, wanted[:, None, None], None, None, None)
+    (found,) = row_probabilities.backward(None, (True,), given, outputs, inputs)
+    assert torch.equal(found[:, 0, 0], wanted.to(dtype))
+    assert torch.equal(found[:, 0, 1], -wanted.to(dtype))
 
 
 def test_threads_change_nothing(rng, monkeypatch):

@@ -15,6 +15,7 @@ TYPES = {
     "*i64": "ids targets lengths clips spans limits starts numbers counts places",
     "*i1": "word_start overlaps continued",
     "*bf16": "logits",
+    "fp32": "sharpness",
     "i32": "steps size number chosen batch columns orders references width vocabulary words",
 }
 KINDS = {name: kind for kind, names in TYPES.items() for name in names.split()}
@@ -27,7 +28,7 @@ OPTIONAL = {
     "exact_matches_kernel": "alive opening spans",
     "exact_matches_gradient_kernel": "alive opening spans",
     "row_probabilities_kernel": "targets word_start",
-    "row_gradient_kernel": "targets word_start grad_log_probs grad_opening",
+    "row_gradient_kernel": "targets word_start grad_log_probs grad_opening grad_means",
     "word_counts_kernel": "alive stop",
     "word_counts_gradient_kernel": "alive stop grad_alive grad_stop",
 }

@@ -69,15 +69,15 @@ def test_rows_without_a_softmax_and_ids_out_of_range(interpreted):
     kernels = importlib.import_module("bleugrad.backends.triton.row_probabilities")
     logits = torch.zeros(1, 4, 3)
     logits[0, 1, 0], logits[0, 2], logits[0, 3, 2] = torch.nan, -torch.inf, torch.inf
-    inputs = (logits, torch.tensor([[0, 1, 7]]), None, None)
+    inputs = (logits, torch.tensor([[0, 1, 7]]), None, None, 1.0, False)
     outputs, kept = kernels.forward(True, *inputs)
     torch.testing.assert_close(outputs[0][0, 0, :2], torch.full((2,), 1 / 3))
     assert outputs[0][0, 1:].isnan().all()
     assert outputs[0][0, :, 2].isnan().all()
-    inputs = (logits, torch.tensor([[0, 1]]), None, None)
+    inputs = (logits, torch.tensor([[0, 1]]), None, None, 1.0, False)
     outputs, kept = kernels.forward(True, *inputs)
     grad = torch.tensor([[[1.0, 0.0], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]]])
-    (found,) = kernels.backward(kept, (True,), (grad, None, None), outputs, inputs)
+    (found,) = kernels.backward(kept, (True,), (grad, None, None, None, None), outputs, inputs)
     torch.testing.assert_close(found[0, 0], torch.tensor([2 / 9, -1 / 9, -1 / 9]))
     assert (found[0, 1:] == 0).all()
 

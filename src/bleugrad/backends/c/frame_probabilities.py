@@ -1,4 +1,4 @@
-"""Match probabilities of CTC frames in float32: as for rows, with products of neighbouring frames in the same pass."""
+"""Match probabilities of CTC frames: as for rows, with products of neighbouring frames in the same pass."""
 
 from typing import Any
 
@@ -6,40 +6,39 @@ import torch
 from torch import Tensor
 
 from bleugrad.backends.c.library import Problem, fields, library_for
+from bleugrad.backends.c.row_probabilities import KINDS
 from bleugrad.backends.dispatch import Outputs
-from bleugrad.backends.torch import frame_probabilities as reference
-from bleugrad.backends.torch.row_gradient import RowGradient
+from bleugrad.backends.operations import frame_probabilities
 
 
 class _Frames(Problem):
-    _fields_ = fields("batch steps size blank", "")
+    _fields_ = fields("batch steps size number kind blank", "", "sharpness")
 
 
-def forward(keep: bool, logits: Tensor, ids: Tensor, counted: Tensor | None, blank: int) -> tuple[Outputs, Any] | None:
-    """See :data:`bleugrad.backends.operations.frame_probabilities`. Keeps exponentials and inverse sums."""
-    library = library_for(logits) if keep and logits.dtype == torch.float32 else None
+def forward(keep: bool, *inputs: Any) -> tuple[Outputs, None] | None:
+    """See :data:`bleugrad.backends.operations.frame_probabilities`."""
+    logits, ids, counted, blank, sharpness, _ = inputs
+    library = library_for(logits, torch.float32) if logits.dtype in KINDS else None
+    if library is None:
+        return None
+    outputs = frame_probabilities.shapes(*inputs)
+    problem = _problem(logits, ids, blank, sharpness)
+    library.run("frame_probabilities", problem, logits.numel(), logits, ids, counted, *outputs)
+    return outputs, None
+
+
+def backward(kept: None, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -> tuple[Tensor] | None:
+    """The gradient of the logits."""
+    logits, ids, counted, blank, sharpness, inplace = inputs
+    library = library_for(logits, torch.float32) if logits.dtype in KINDS else None
     if library is None:
         return None
     logits = logits.contiguous()
-    values, inverse = torch.empty_like(logits), logits.new_empty(*logits.shape[:2], 1)
-    repeated = logits.new_empty(logits.shape[:2])
-    problem = _Frames(*logits.shape, blank)
-    library.run("frame_exponentials", problem, logits.numel(), logits, counted, values, inverse, repeated)
-    matched = values.gather(2, ids[:, None, :].expand(-1, logits.shape[1], -1)).mul_(inverse)
-    return (matched, repeated), (values, inverse)
+    grad = logits if inplace else torch.empty_like(logits)
+    given = (logits, ids, counted, *outputs, *grads[:2], grad)
+    library.run("frame_probabilities_backward", _problem(logits, ids, blank, sharpness), logits.numel(), *given)
+    return (grad,)
 
 
-def backward(kept: Any, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -> tuple[Tensor] | None:
-    """The gradient of the logits, in the place of the exponentials; without those torch operations form it."""
-    logits, ids, counted, blank = inputs
-    matched, repeated = outputs
-    library = library_for(logits)
-    if kept is None or library is None:
-        return reference.backward(None, needs, grads, outputs, inputs)
-    values, inverse = kept
-    row = RowGradient.of((grads[0], None, None), matched, matched.new_empty(0))
-    weights = torch.zeros_like(repeated) if grads[1] is None else grads[1]
-    problem, factors = _Frames(*values.shape, blank), (inverse, row.scale, weights, repeated)
-    library.run("frame_gradient", problem, values.numel(), values, counted, *factors)
-    row.add_sparse(values, ids, None)
-    return (values,)
+def _problem(logits: Tensor, ids: Tensor, blank: int, sharpness: float) -> _Frames:
+    return _Frames(*logits.shape, ids.shape[1], KINDS[logits.dtype], blank, sharpness)

@@ -19,10 +19,10 @@ THREAD_WORK = 2**15
 POINTER, INTEGER = ctypes.c_void_p, ctypes.c_int64
 
 PARTED = (
-    "exponentials",
-    "scale_rows",
-    "frame_exponentials",
-    "frame_gradient",
+    "row_probabilities",
+    "row_probabilities_backward",
+    "frame_probabilities",
+    "frame_probabilities_backward",
     "frame_matches",
     "frame_matches_backward",
     "path_matches",
@@ -48,9 +48,10 @@ class Problem(ctypes.Structure):
     inputs: list[Tensor | None]
 
 
-def fields(integers: str, pointers: str) -> list[tuple[str, Any]]:
-    """The fields of a :class:`Problem`, in the order of the C struct."""
-    return [*((name, INTEGER) for name in integers.split()), *((name, POINTER) for name in pointers.split())]
+def fields(integers: str, pointers: str, numbers: str = "") -> list[tuple[str, Any]]:
+    """The fields of a :class:`Problem`, in the order of the C struct; ``numbers`` are of the C type double."""
+    kinds = ((integers, INTEGER), (pointers, POINTER), (numbers, ctypes.c_double))
+    return [(name, kind) for names, kind in kinds for name in names.split()]
 
 
 def library_for(tensor: Tensor, dtype: torch.dtype | None = None) -> "Library | None":
