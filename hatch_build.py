@@ -15,7 +15,8 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent / "src" / "bleugrad" / "backends" / "c"
 
-FLAGS = "-std=c11 -Werror=implicit-function-declaration -Wno-psabi -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math"
+FLAGS = "-std=c11 -Werror=implicit-function-declaration -Wno-psabi -fPIC -shared"
+OPTIMISATION = "-O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math"
 """Nothing that reorders sums or supposes that there is no NaN."""
 
 LEVELS = {
@@ -46,7 +47,7 @@ def _compile(compiler: list[str], level: str, real: str) -> Path:
     path = FOLDER / f"{real}_{level}.so"
     fingerprint = runpy.run_path(str(FOLDER / "fingerprint.py"))["fingerprint"]()
     macros = [f"-DREAL={real}", f'-DFINGERPRINT="{fingerprint}"']
-    options = [*FLAGS.split(), *LEVELS[level].split(), *macros, "-fPIC", "-shared"]
+    options = [*f"{FLAGS} {OPTIMISATION} {LEVELS[level]}".split(), *macros]
     with tempfile.TemporaryDirectory(dir=FOLDER, prefix=".") as folder:
         made = Path(folder, path.name)
         sources = sorted(map(str, FOLDER.glob("*.c")))

@@ -1,4 +1,4 @@
-"""The libraries of the installed package: the one for the processor is used, or none of them and one warning says why."""
+"""The libraries of the package: the one for the processor is used, or none, and one warning gives the reason."""
 
 import _ctypes
 import os
