@@ -12,7 +12,7 @@ unset PYTHONPATH
 git clone -q "$root" "$scratch/clone"
 "$python" -m venv "$scratch/build"
 "$scratch/build/bin/pip" install -q -c "$root/constraints.txt" build
-PIP_CONSTRAINT=$root/constraints.txt "$scratch/build/bin/python" -m build --outdir "$scratch/dist" "$scratch/clone" >"$scratch/log" \
+PIP_CONSTRAINT=$root/constraints.txt "$scratch/build/bin/python" -m build --outdir "$scratch/dist" "$scratch/clone" >"$scratch/log" 2>&1 \
   || { cat "$scratch/log"; exit 1; }
 
 cd "$scratch"
