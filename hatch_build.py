@@ -51,7 +51,7 @@ def _compile(compiler: list[str], level: str, real: str) -> Path:
     with tempfile.TemporaryDirectory(dir=FOLDER, prefix=".") as folder:
         made = Path(folder, path.name)
         sources = sorted(map(str, FOLDER.glob("*.c")))
-        subprocess.run([*compiler, *options, *sources, "-o", str(made), *_flags("LDFLAGS")], check=True)
+        subprocess.run([*compiler, *options, *sources, "-o", str(made), "-lm", *_flags("LDFLAGS")], check=True)
         made.replace(path)  # a process that has loaded the old library keeps it
     return path
 
