@@ -10,7 +10,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import bleugrad
 from bleugrad.backends import last_used, operations
 from bleugrad.backends.c import library
-from bleugrad.backends.c.build import SWITCH
+from bleugrad.backends.c.library import SWITCH
 from bleugrad.backends.dispatch import Operation
 from bleugrad.backends.torch import bound_matches
 from bleugrad.backends.torch.windows import column_blocks

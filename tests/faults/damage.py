@@ -136,29 +136,11 @@ def change_inside(choose, content):
     return f"{key}.{words}", content
 
 
-def spoil_library(choose, path):
-    """A compiled library is not whole, not a plain file, or not this user's alone. It must not be loaded."""
-    ways = {
-        "FIFO": lambda: (path.unlink(), os.mkfifo(path)),
-        "link": lambda: (path.rename(path.with_suffix(".moved")), path.symlink_to(path.with_suffix(".moved"))),
-        "directory": lambda: (path.unlink(), path.mkdir()),
-        "writable by others": lambda: (foreign_library(choose, path), path.chmod(0o666)),
-        "in a folder that others may write to": lambda: (foreign_library(choose, path), path.parent.chmod(0o777)),
-    }
-    if os.geteuid() == 0:
-        ways["of another user"] = lambda: (foreign_library(choose, path), os.chown(path, 65534, 65534))
-    way = choose.choice(list(ways))
-    ways[way]()
-    return way
-
-
 def foreign_library(choose, path):
-    """Another library with a fitting checksum, which lacks the functions."""
+    """Another library, which lacks the functions."""
     import _ctypes
 
     shutil.copyfile(_ctypes.__file__, path)
-    checksum = hashlib.sha256(path.read_bytes()).hexdigest()
-    path.with_name(f"{path.name}.sha256").write_text(checksum)
     return "another library"
 
 

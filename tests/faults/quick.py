@@ -15,7 +15,7 @@ import torch
 
 import bleugrad
 from bleugrad import expectation
-from bleugrad.backends.c import build
+from bleugrad.backends.c import library
 from bleugrad.lab.runs.records import RecordWriter
 from bleugrad.lab.training import checkpoints
 from bleugrad.matches import exact
@@ -62,8 +62,8 @@ def defect(place, name, wrong):
 
 
 SEEDS = {"calls": range(150), "cases": range(24), "kills": range(1), "files": range(4)}
-LAST, LIBRARY = 0, 21
-"""Seeds of a damaged checkpoint, and of a damaged compiled library where there is one."""
+LAST, LIBRARY = 0, [67, 803]
+"""Seeds of a damaged checkpoint, and of a library that is cut off, where there is one."""
 
 DEFECTS = {
     "calls": {
@@ -88,7 +88,7 @@ DEFECTS = {
     "files": {
         "no checksum": (defect(checkpoints, "_checksum", lambda content: EqualToAll("0" * 64)), [LAST]),
         "no check of tensors": (defect(checkpoints, "_check_fit", lambda *_: None), [LAST]),
-        "any library is loaded": (defect(build, "_is_whole", lambda path: path.exists()), [LIBRARY]),
+        "any library is loaded": (defect(library, "_check_size", lambda path: None), LIBRARY),
     },
 }
 
@@ -98,9 +98,8 @@ def main(part):
     module = PARTS[part][0]
     with tempfile.TemporaryDirectory() as folder:
         check = module.prepare(Path(folder))
-        built = list(Path(folder).glob("good/cache/bleugrad/kernels/*.so"))
-        if part == "files" and (not built or os.environ.get(build.SWITCH) == "0"):
-            del DEFECTS[part]["any library is loaded"]  # there is no C compiler, or kernels are switched off
+        if part == "files" and (not library._path("float").exists() or os.environ.get(library.SWITCH) == "0"):
+            del DEFECTS[part]["any library is loaded"]  # there was no C compiler, or kernels are switched off
         found = {"none": sweep(part, check, SEEDS[part], module.SECONDS).failures}
         for name, (wrong, seeds) in DEFECTS[part].items():
             with wrong:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bleugrad.backends.c.build import SWITCH
+from bleugrad.backends.c.library import SWITCH
 
 
 @pytest.fixture(params=["1", "0"], ids=["compiled", "torch"])

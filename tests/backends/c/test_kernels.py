@@ -6,7 +6,7 @@ import torch
 
 import bleugrad
 from bleugrad.backends.c import library, path_matches, row_probabilities, sum_distribution, word_counts
-from bleugrad.backends.c.build import SWITCH
+from bleugrad.backends.c.library import SWITCH
 from bleugrad.backends.operations import sum_distribution as summed
 from bleugrad.backends.torch import sum_distribution as by_torch
 from bleugrad.lengths import lengths

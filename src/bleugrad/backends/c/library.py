@@ -1,15 +1,25 @@
-"""The compiled library: when it may be used, and how its functions are called."""
+"""The compiled libraries: where they are, when they may be used, and how their functions are called."""
 
 import ctypes
 import functools
 import os
+import struct
+import sys
+import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from bleugrad.backends.c.build import SWITCH, library_path, warn_once
+from bleugrad.backends.c.fingerprint import fingerprint
+
+SWITCH = "BLEUGRAD_KERNELS"
+"""Set to 0, this environment variable turns the kernels off."""
+
+FOLDER = Path(__file__).parent
+"""Where the build of the package puts the libraries."""
 
 REAL = {torch.float32: "float", torch.float64: "double"}
 
@@ -57,25 +67,63 @@ def fields(integers: str, pointers: str, numbers: str = "") -> list[tuple[str, A
 def library_for(tensor: Tensor, dtype: torch.dtype | None = None) -> "Library | None":
     """The library that computes in ``dtype``, or in the type of the tensor; None where there is none.
 
-    That is on other devices, for other types than float32 and float64, where no library can be built, and where the
-    environment variable BLEUGRAD_KERNELS is 0.
+    That is on other devices, for other types than float32 and float64, where the libraries cannot be used, and where
+    the environment variable BLEUGRAD_KERNELS is 0.
     """
     dtype = dtype or tensor.dtype
     if tensor.device.type != "cpu" or dtype not in REAL or os.environ.get(SWITCH) == "0":
         return None
-    return _load(REAL[dtype])
+    return _libraries().get(REAL[dtype])
 
 
 @functools.cache
-def _load(real: str) -> "Library | None":
-    path = library_path(real)
-    if path is None:
-        return None
+def _libraries() -> dict[str, "Library"]:
+    """The library of each C type; none, with one warning, if any cannot be used."""
+    instead = f"slower torch operations take their place ({SWITCH}=0 chooses them without this warning)"
     try:
-        return Library(ctypes.CDLL(str(path)))
-    except (OSError, AttributeError) as error:  # it does not load, or lacks a function
-        warn_once(f"the compiled kernels cannot be loaded, slower torch operations take their place: {error}")
-        return None
+        return {real: Library(_open(_path(real))) for real in REAL.values()}
+    except FileNotFoundError:
+        found = "no compiled kernels: bleugrad was built without a C compiler; install one, then bleugrad again"
+    except (OSError, AttributeError, ValueError) as error:  # it does not load, or lacks a function
+        found = f"the compiled kernels cannot be used: {error}; install bleugrad again (in a clone: pip install -e .)"
+    warnings.warn(f"{found}; {instead}", RuntimeWarning, stacklevel=2)
+    return {}
+
+
+def _path(real: str) -> Path:
+    """The library for what torch finds the processor capable of, which ATEN_CPU_CAPABILITY may lower."""
+    path = FOLDER / f"{real}_{torch.backends.cpu.get_cpu_capability().lower()}.so"
+    return path if path.exists() else FOLDER / f"{real}_default.so"
+
+
+def _open(path: Path) -> ctypes.CDLL:
+    _check_size(path)
+    library = ctypes.CDLL(str(path))
+    found = ctypes.string_at(ctypes.addressof(ctypes.c_char.in_dll(library, "fingerprint")))
+    if found != fingerprint().encode():
+        raise OSError(f"{path} was not compiled from these sources")
+    return library
+
+
+def _check_size(path: Path) -> None:
+    """Refuse an ELF file that ends before its last part, the table of sections: Linux would map it, and crash later."""
+    with path.open("rb") as file:
+        head, size = file.read(64), file.seek(0, os.SEEK_END)
+    if head.startswith(b"\x7fELF") and len(head) == 64:
+        (start,), (each, number) = struct.unpack_from("=Q", head, 40), struct.unpack_from("=HH", head, 58)
+        if size < start + each * number:
+            raise OSError(f"{path} is cut off")
+
+
+@functools.cache
+def _team() -> Any:
+    """The function that starts torch's own threads, from the OpenMP runtime that torch has loaded; None elsewhere.
+
+    No library is linked with OpenMP: a second runtime beside torch's would compete with it, and may end the process.
+    """
+    torch_library = ctypes.CDLL(torch._C.__file__) if sys.platform == "linux" else None
+    found = getattr(torch_library, "GOMP_parallel", None)
+    return found and ctypes.cast(found, POINTER)
 
 
 class Library:
@@ -83,7 +131,7 @@ class Library:
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self._in_parts = library.in_parts
-        self._in_parts.argtypes = [POINTER, POINTER, INTEGER, INTEGER]
+        self._in_parts.argtypes = [POINTER, POINTER, INTEGER, INTEGER, POINTER]
         self._parted = {name: ctypes.cast(getattr(library, name), POINTER) for name in PARTED}
         self._whole = {name: getattr(library, name) for name in WHOLE}
 
@@ -102,7 +150,7 @@ class Library:
         pointers = [ctypes.addressof(problem), *addresses(*inputs)]
         threads = max(1, min(torch.get_num_threads(), parts, work // THREAD_WORK))
         array = (POINTER * len(pointers))(*pointers)
-        if self._in_parts(self._parted[name], array, parts, threads):
+        if self._in_parts(self._parted[name], array, parts, threads, _team()):
             raise MemoryError(f"out of memory in the compiled function {name}")
 
 

@@ -4,14 +4,35 @@
 /* More parts than threads, because some threads start late. */
 #define PARTS_OF_A_THREAD 4
 
-/* Calls a function for ranges that cover 0..count; returns 1 if an allocation failed in any of them. With OpenMP these
-   are torch's own threads if it uses the same runtime library: other threads would compete with torch's, which spin for
-   some milliseconds after their work is done. Without OpenMP there is one thread. */
-int in_parts(Part *part, void *const *with, int64_t count, int64_t threads) {
+/* Of the sources this library was compiled from; see fingerprint.py. */
+const char fingerprint[] = FINGERPRINT;
+
+/* Runs a function in several threads; it has the signature of GOMP_parallel, which OpenMP runtimes export. */
+typedef void Team(void (*function)(void *), void *data, unsigned threads, unsigned flags);
+
+typedef struct {
+    Part *part;
+    void *const *with;
+    int64_t count, parts, next;
+    int failed;
+} Work;
+
+/* Every thread takes the next part until there is none. */
+static void take_parts(void *data) {
+    Work *work = data;
+    for (int64_t p; (p = __atomic_fetch_add(&work->next, 1, __ATOMIC_RELAXED)) < work->parts;) {
+        int64_t first = work->count * p / work->parts, last = work->count * (p + 1) / work->parts;
+        if (work->part(work->with, first, last)) __atomic_store_n(&work->failed, 1, __ATOMIC_RELAXED);
+    }
+}
+
+/* Calls a function for ranges that cover 0..count; returns 1 if an allocation failed in any of them. The team are torch's
+   own threads: others would compete with them, because they spin for some milliseconds after their work is done. Without
+   a team there is one thread. */
+int in_parts(Part *part, void *const *with, int64_t count, int64_t threads, Team *team) {
     int64_t parts = threads * PARTS_OF_A_THREAD < count ? threads * PARTS_OF_A_THREAD : count;
-    int failed = 0;
-    if (threads == 1) return part(with, 0, count);
-#pragma omp parallel for num_threads(threads) schedule(dynamic, 1) reduction(|: failed)
-    for (int64_t p = 0; p < parts; p++) failed |= part(with, count * p / parts, count * (p + 1) / parts);
-    return failed;
+    Work work = {part, with, count, parts, 0, 0};
+    if (threads == 1 || !team) return part(with, 0, count);
+    team(take_parts, &work, (unsigned)threads, 0);
+    return work.failed;
 }
