@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from bleugrad.backends import dispatch
-from bleugrad.backends.torch import blocks
+from bleugrad.backends.torch import row_probabilities as blocks
 from bleugrad.outputs.rows import Rows, TokenProbabilities
 
 

@@ -9,13 +9,12 @@ import torch
 from torch import Tensor
 
 from bleugrad.backends.dispatch import Operation, Outputs
-from bleugrad.backends.dtypes import compute_dtype
 
 
 def _gathered(like: Tensor, ids: Tensor, targets: Tensor | None, word_start: Tensor | None, *_: Any) -> Outputs:
     """Empty outputs of the two operations that read the vocabulary; ``like`` is (B, T, ...)."""
     rows = like.shape[:2]
-    matched = like.new_empty(*rows, ids.shape[1], dtype=compute_dtype(like))
+    matched = like.new_empty(*rows, ids.shape[1], dtype=torch.promote_types(like.dtype, torch.float32))
     log_probs = matched.new_empty(0 if targets is None else targets.shape)
     opening = matched.new_empty(0 if word_start is None else rows)
     return matched, log_probs, opening, matched.new_empty(0 if targets is None else rows), matched.new_empty(*rows, 3)

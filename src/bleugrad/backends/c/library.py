@@ -158,7 +158,7 @@ def run(
     name: str,
     like: Tensor,
     kind: Any,
-    sizes: tuple[int, ...],
+    sizes: tuple[int | float, ...],
     inputs: Sequence[Tensor | None],
     *written: Tensor | None,
     work: int,
@@ -180,7 +180,7 @@ def addresses(*tensors: Tensor | None) -> list[int | None]:
     return [None if tensor is None else tensor.data_ptr() for tensor in tensors]
 
 
-def make_problem(kind: Any, sizes: tuple[int, ...], *tensors: Tensor | None) -> Any:
+def make_problem(kind: Any, sizes: tuple[int | float, ...], *tensors: Tensor | None) -> Any:
     """A :class:`Problem` of some kind, with its sizes and the addresses of its tensors, copied if not contiguous."""
     inputs = [None if tensor is None else tensor.contiguous() for tensor in tensors]
     problem = kind(*sizes, *addresses(*inputs))

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bleugrad.backends.c.library import Problem, fields, library_for
+from bleugrad.backends.c.library import Problem, fields, run
 from bleugrad.backends.dispatch import Outputs
 from bleugrad.backends.operations import row_probabilities
 
@@ -19,34 +19,29 @@ class _Rows(Problem):
 
 def forward(keep: bool, *inputs: Any) -> tuple[Outputs, None] | None:
     """See :data:`bleugrad.backends.operations.row_probabilities`."""
-    logits, ids, targets, word_start, sharpness, _ = inputs
-    library = library_for(logits, torch.float32) if logits.dtype in KINDS else None
-    if library is None:
+    logits, *asked, _, _ = inputs
+    if logits.dtype not in KINDS:
         return None
-    outputs = row_probabilities.shapes(*inputs)
-    given = (logits, ids, targets, word_start)
-    library.run("row_probabilities", _problem(logits, ids, targets, sharpness), logits.numel(), *given, *outputs)
-    return outputs, None
+    outputs, sizes = row_probabilities.shapes(*inputs), _sizes(*inputs)
+    done = run("row_probabilities", outputs[0], _Rows, sizes, (), logits, *asked, *outputs, work=logits.numel())
+    return (outputs, None) if done else None
 
 
 def backward(kept: None, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -> tuple[Tensor] | None:
     """The gradient of the logits."""
-    logits, ids, targets, word_start, sharpness, inplace = inputs
-    library = library_for(logits, torch.float32) if logits.dtype in KINDS else None
-    if library is None:
+    logits, *asked, _, inplace = inputs
+    if logits.dtype not in KINDS:
         return None
     matched, _, opening, _, normalisers = outputs
     of_matched, of_log_probs, of_opening, of_means = (None if g is None or not g.numel() else g for g in grads[:4])
     logits = logits.contiguous()
     grad = logits if inplace else torch.empty_like(logits)
-    given = (logits, ids, targets, word_start, matched, opening, normalisers)
-    found = (of_matched, of_opening, of_log_probs, of_means, grad)
-    problem = _problem(logits, ids, targets, sharpness)
-    library.run("row_probabilities_backward", problem, logits.numel(), *given, *found)
-    return (grad,)
+    given = (logits, *asked, matched, opening, normalisers, of_matched, of_opening, of_log_probs, of_means, grad)
+    done = run("row_probabilities_backward", matched, _Rows, _sizes(*inputs), (), *given, work=logits.numel())
+    return (grad,) if done else None
 
 
-def _problem(logits: Tensor, ids: Tensor, targets: Tensor | None, sharpness: float) -> _Rows:
+def _sizes(logits: Tensor, ids: Tensor, targets: Tensor | None, *more: Any) -> tuple[int | float, ...]:
     batch, steps, size = logits.shape
     chosen = 0 if targets is None else targets.shape[2]
-    return _Rows(batch * steps, steps, size, ids.shape[1], chosen, KINDS[logits.dtype], sharpness)
+    return batch * steps, steps, size, ids.shape[1], chosen, KINDS[logits.dtype], more[1]

@@ -17,7 +17,7 @@ from torch import Tensor
 from bleugrad.backends.dispatch import Outputs
 from bleugrad.backends.dtypes import compute_dtype
 from bleugrad.backends.operations import projected_probabilities, row_probabilities
-from bleugrad.backends.torch.blocks import Block, blocks, part_of
+from bleugrad.backends.torch.row_probabilities import Block, blocks, part_of
 
 LEAST_ROWS = 64
 """Rows per chunk, unless the hidden states of the batch are larger than the logits of such a chunk."""

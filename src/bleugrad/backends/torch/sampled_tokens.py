@@ -8,7 +8,7 @@ from torch import Tensor
 from bleugrad.backends.dispatch import Outputs
 from bleugrad.backends.dtypes import compute_dtype
 from bleugrad.backends.operations import sampled_tokens
-from bleugrad.backends.torch.blocks import row_blocks
+from bleugrad.backends.torch.row_probabilities import row_blocks
 
 
 def forward(keep: bool, logits: Tensor, uniform: Tensor) -> tuple[Outputs, Any]:
