@@ -220,3 +220,23 @@ Returns (B, K, W) each: the first column of the word among the K R columns, its 
 within a sentence iff the words are, and whether it begins with a token that continues a word; then the number of words
 (B, K).
 """
+
+
+def _clipped(ids: Tensor, lengths: Tensor, max_order: int) -> Outputs:
+    batch, columns = ids.shape[0], ids.shape[1] * ids.shape[2]
+    clips = ids.new_empty(batch, max_order, columns)
+    return clips, clips.new_empty(max_order - 1, *clips.shape, dtype=torch.bool)
+
+
+ngram_clips = Operation(
+    "ngram_clips",
+    "Tensor ids, Tensor lengths, int max_order",
+    outputs=2,
+    shapes=_clipped,
+    backends=("c", "triton"),
+)
+"""The distinct n-grams of references ``ids`` (B, K, R) with ``lengths`` (B, K), on L = K R columns.
+
+Returns ``clips`` (B, N, L), the largest count over references at the first occurrence of an n-gram and 0 elsewhere, and
+``overlaps`` (N - 1, B, N, L), True at d - 1 where an n-gram that fits into the columns equals itself shifted by d < n.
+"""

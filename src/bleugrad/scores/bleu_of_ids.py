@@ -7,7 +7,7 @@ from torch import Tensor
 
 from bleugrad.arguments import LEVELS, check_choice, check_int
 from bleugrad.backends.dtypes import widest_float
-from bleugrad.references.ngrams import count_numbers, largest_counts, ngram_numbers
+from bleugrad.backends.torch.ngram_clips import count_numbers, largest_counts, ngram_numbers
 from bleugrad.references.sequences import IdLists, References, check_range, prepare_hypotheses, prepare_references
 from bleugrad.references.targets import check_word_start
 from bleugrad.references.words import segment

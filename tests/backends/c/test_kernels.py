@@ -5,10 +5,10 @@ import pytest
 import torch
 
 import bleugrad
+from bleugrad.backends import operations
 from bleugrad.backends.c import library, path_matches, sum_distribution, word_counts
 from bleugrad.backends.c.build import SWITCH
 from bleugrad.backends.c.row_probabilities import _Rows
-from bleugrad.backends.operations import sum_distribution as summed
 from bleugrad.backends.torch import sum_distribution as by_torch
 from bleugrad.lengths import lengths
 from bleugrad.lengths.lengths import stopping
@@ -154,6 +154,18 @@ def test_threads_change_nothing(rng, monkeypatch):
     assert set(threads) == {3}
 
 
+@pytest.mark.parametrize("vocabulary", [1, 2, 40])
+def test_ngram_counts_are_those_of_torch(rng, monkeypatch, vocabulary):
+    """Random ids, one token only, several references of which some are empty, and orders longer than a reference."""
+    for batch, references, width, order in ((0, 1, 3, 2), (2, 1, 1, 4), (3, 3, 5, 4), (2, 2, 40, 3), (1, 1, 300, 6)):
+        ids = torch.from_numpy(rng.integers(vocabulary, size=(batch, references, width)))
+        lengths = torch.from_numpy(rng.integers(width + 1, size=(batch, references)))
+        ids = ids * (torch.arange(width) < lengths[..., None]) * int(rng.choice([1, 2**40]))
+        found, wanted, used = both(monkeypatch, lambda i=ids, c=lengths, n=order: operations.ngram_clips(i, c, n))
+        assert used == {"ngram_clips"}
+        assert_equal(found, wanted, 0)
+
+
 @pytest.mark.parametrize("several", [1, 3])
 def test_segmentation_is_that_of_torch(rng, monkeypatch, several):
     """The numbers of words may differ, but two words of a sentence have equal numbers in both or in neither."""
@@ -249,7 +261,7 @@ def test_sums_are_the_same_directly_and_by_transforms(rng, monkeypatch, size):
 
     def compute():
         leaf = mass.clone().requires_grad_()
-        found = summed(leaf)
+        found = operations.sum_distribution(leaf)
         (found * weights).sum().backward()
         return found.detach(), leaf.grad
 

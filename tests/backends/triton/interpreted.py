@@ -14,7 +14,7 @@ from bleugrad.backends import devices, last_used
 from tests.backends import test_devices
 from tests.backends.cases import frames_and_gradient, loss_and_gradient
 
-ALL = {"row_probabilities", "exact_matches"}
+ALL = {"row_probabilities", "exact_matches", "ngram_clips"}
 
 
 @pytest.fixture
@@ -61,6 +61,18 @@ def test_frames_have_the_values_of_the_compiled_kernels(request):
     assert last_used()["frame_matches"] == "triton"
     for one, wanted in zip(found, expected, strict=True):
         torch.testing.assert_close(one, wanted, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(("references", "width", "vocabulary"), [(1, 1, 2), (1, 37, 2), (3, 6, 3), (2, 20, 1)], ids=str)
+def test_ngram_counts_are_those_of_torch(interpreted, seed, references, width, vocabulary):
+    """More columns than a block, tokens that repeat, an empty reference, and orders longer than a reference."""
+    ids, lengths = torch.randint(vocabulary, (2, references, width)), torch.randint(width + 1, (2, references))
+    lengths[0, 0], lengths[1, -1] = width, 0
+    inputs = (ids * (torch.arange(width) < lengths[..., None]), lengths, 4)
+    names = [f"bleugrad.backends.{backend}.ngram_clips" for backend in ("triton", "torch")]
+    found, wanted = (importlib.import_module(name).forward(False, *inputs)[0] for name in names)
+    for one, expected in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, expected)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of numpy, which interprets

@@ -38,7 +38,7 @@ PARTED = (
 )
 """Functions that work on some rows or sentences per call, for :meth:`Library.run`."""
 
-WHOLE = ("count_words", "segment_words", "sum_levels", "sum_levels_backward")
+WHOLE = ("count_words", "ngram_clips", "segment_words", "sum_levels", "sum_levels_backward")
 """Functions that work on everything at once, for :meth:`Library.call`."""
 
 
