@@ -59,7 +59,7 @@ CALLS = {
     "half, cross-entropy": (lambda: plain(torch.float16, cross_entropy_weight=1.0, max_order=1), {ROWS}),
     "single, words": (lambda: plain(torch.float32, word_start=STARTS, cross_entropy_weight=1.0), {ROWS}),
     "exact": (plain, {"exact_matches"}),
-    "exact, eos": (lambda: plain(eos_id=EOS), {"exact_matches", "sum_distribution"}),
+    "exact, eos": (lambda: plain(eos_id=EOS), {"counted_rows", "exact_matches", "sum_distribution"}),
     "bound": (lambda: plain(method="bound"), {"bound_matches"}),
     "bound, eos": (lambda: plain(method="bound", eos_id=EOS), {"bound_matches"}),
     "words": (
@@ -68,7 +68,7 @@ CALLS = {
     ),
     "words, eos": (
         lambda: plain(word_start=STARTS, eos_id=EOS),
-        {"word_probabilities", "word_counts", "exact_matches"},
+        {"counted_rows", "word_probabilities", "word_counts", "exact_matches"},
     ),
     "words, bound": (lambda: plain(word_start=STARTS, method="bound"), {"bound_matches"}),
     "words, bound, eos": (lambda: plain(word_start=STARTS, method="bound", eos_id=EOS), {"bound_matches"}),
@@ -163,7 +163,15 @@ def comparable(name, gradient, of, inputs):
     return gradient if name in WHOLE else gradient * (of != 0)
 
 
-WHOLE = (ROWS, "frame_probabilities", "frame_matches", "path_matches", "sampled_rows", "sum_distribution")
+WHOLE = (
+    ROWS,
+    "counted_rows",
+    "frame_probabilities",
+    "frame_matches",
+    "path_matches",
+    "sampled_rows",
+    "sum_distribution",
+)
 
 
 @pytest.mark.skipif(library.library_for(torch.empty(1)) is None, reason="no kernels")

@@ -103,6 +103,36 @@ Returns the tokens (B, T, S), the log-probabilities of these and of the tokens `
 the most likely token (B, T), and the summed probability (B, T) of the tokens of ``word_start``, or an empty tensor.
 """
 
+
+def _counted(
+    match_probs: Tensor, opening: Tensor | None, order: Tensor | None, limits: Tensor, ends: Tensor, *sizes: int
+) -> Outputs:
+    batch, steps, width = match_probs.shape
+    columns, extra = sizes
+    new, total = match_probs.new_empty, steps + extra
+    opened = [new(0 if opening is None else (total, batch)) for _ in range(2)]
+    ending = [new(0 if columns == width else shape) for shape in ((total, batch), (batch, total + 1))]
+    return new(total, batch, columns), *opened, *ending
+
+
+counted_rows = Operation(
+    "counted_rows",
+    "Tensor match_probs, Tensor? opening, Tensor? order, Tensor limits, Tensor ends, int columns, int extra",
+    outputs=5,
+    shapes=_counted,
+    gradients=("match_probs", "opening"),
+    backends=("c", "triton"),
+)
+"""The rows of ``match_probs`` (B, T, C) that count, time first: (T', B, L), with ``extra`` rows of zeros after T.
+
+The first ``limits`` (B,) positions count, read in ``order`` (B, T); None is all in order. L is ``columns``. If C is
+larger, the last column is EOS. A sequence ends at ``ends`` (B,) at the latest. Further outputs, empty if not asked for:
+
+* from ``opening`` (B, T): the probability that token t opens a word, and that a word can end at t, (T', B) each; tokens
+  of extra rows open words;
+* from EOS: ``alive`` (T', B) and ``stop`` (B, T' + 1) of :class:`bleugrad.lengths.lengths.Stopping`.
+"""
+
 word_probabilities = Operation(
     "word_probabilities",
     "Tensor match_probs, Tensor starts, Tensor spans, Tensor continued",

@@ -19,6 +19,8 @@ THREAD_WORK = 2**15
 POINTER, INTEGER = ctypes.c_void_p, ctypes.c_int64
 
 PARTED = (
+    "counted_rows",
+    "counted_rows_backward",
     "exponentials",
     "scale_rows",
     "frame_exponentials",
@@ -38,7 +40,7 @@ PARTED = (
 )
 """Functions that work on some rows or sentences per call, for :meth:`Library.run`."""
 
-WHOLE = ("count_words", "ngram_clips", "segment_words", "sum_levels", "sum_levels_backward")
+WHOLE = ("ngram_clips", "segment_words", "sum_levels", "sum_levels_backward")
 """Functions that work on everything at once, for :meth:`Library.call`."""
 
 
@@ -123,6 +125,19 @@ def run(
     if library is None:
         return False
     library.run(name, make_problem(kind, sizes, *inputs), work, *written, parts=parts)
+    return True
+
+
+def call(name: str, kind: Any, sizes: tuple[int, ...], *tensors: Tensor | None) -> bool:
+    """Call a function of integers once, see :func:`make_problem`. Returns False if there is no library.
+
+    Raises MemoryError if the function does not return 0.
+    """
+    library = library_for(tensors[0], torch.float32) if tensors[0] is not None else None
+    if library is None:
+        return False
+    if library.call(name, make_problem(kind, sizes, *tensors)):
+        raise MemoryError(f"out of memory in the compiled function {name}")
     return True
 
 

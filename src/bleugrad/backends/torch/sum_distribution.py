@@ -69,17 +69,20 @@ def convolve_groups(mass: Tensor) -> tuple[Outputs, list[Tensor]]:
     sums = torch.fft.irfft(lower.prod(2), length)
     total = sum_distribution.shapes(mass)[0].shape[2]
     upper = torch.fft.rfft(sums, max(total, length)).unsqueeze(1)
-    return (torch.fft.irfft(upper.prod(2), max(total, length)).squeeze(1)[None, :, :total].contiguous(),), [lower, upper]
+    return (torch.fft.irfft(upper.prod(2), max(total, length)).squeeze(1)[None, :, :total].contiguous(),), [
+        lower,
+        upper,
+    ]
 
 
 def convolve_groups_backward(grad: Tensor, spectra: list[Tensor], mass: Tensor) -> Tensor:
     """The gradient of the masses (1, P, B, S) that :func:`convolve_groups` started from."""
-    _, problems, numbers, size = mass.shape
+    numbers, size = mass.shape[2:]
     lower, upper = spectra
     length = lower.shape[2] * (size - 1) + 1
     total = max(grad.shape[2], length)
     of_sums = torch.fft.irfft(torch.fft.rfft(grad[0], total)[:, None, None] * _others(upper), total)[..., :length]
-    found = torch.fft.irfft(torch.fft.rfft(of_sums.squeeze(1), length).unsqueeze(2) * _others(lower), length)
+    found: Tensor = torch.fft.irfft(torch.fft.rfft(of_sums.squeeze(1), length).unsqueeze(2) * _others(lower), length)
     return found.flatten(1, 2)[None, :, :numbers, :size].contiguous()
 
 
