@@ -40,7 +40,7 @@ def check_ids(name: str, ids: Tensor) -> Tensor:
 
 
 def check_range(name: str, ids: Tensor, valid: Tensor | None, vocabulary: int | None, ignore_index: int) -> None:
-    """Raise if a valid id (None: any) is negative or not below ``vocabulary``. Skipped where values are not read back."""
+    """Raise if a valid id (None: any) is negative or not below ``vocabulary``. Skipped if values are not read back."""
     if not reads_back(ids) or ids.numel() == 0:
         return
     low, high = map(int, torch.aminmax(ids if valid is None else torch.where(valid, ids, 0)))

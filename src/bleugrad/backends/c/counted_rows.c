@@ -46,7 +46,7 @@ int counted_rows_backward(void *const *with, int64_t first, int64_t last) {
         for (int64_t t = 0; t < of->limits[b]; t++) {
             int64_t to = place(of, b, t), cell = t * of->batch + b;
             REAL *grad = grad_probs + to * of->width;
-            REAL bound = boundary && t && t < of->ends[b] ? boundary[cell - of->batch] : 0;
+            REAL bound = boundary && t ? boundary[cell - of->batch] : 0;
             if (units) memcpy(grad, units + cell * of->columns, of->columns * sizeof(REAL));
             if (of->width > of->columns)
                 grad[of->columns] = bound + (stop ? stop[b * (steps + 1) + t] : 0) - (alive ? alive[cell] : 0);
