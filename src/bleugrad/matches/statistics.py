@@ -77,8 +77,12 @@ def row_statistics(match_probs: Tensor, opening: Tensor, targets: Targets, metho
     extra, ends = end_positions(targets)
     openings = None if words is None else opening
     columns = match_probs.shape[2] - (targets.eos_id is not None)
-    rows = (match_probs, openings, targets.order, targets.limits, ends, columns, extra)
-    probs, opened, boundary, alive, stop = operations.counted_rows(*rows)
+    inputs: tuple[Tensor | None, ...] = (match_probs, openings, targets.order, targets.limits, ends)
+    if targets.order is None and targets.eos_id is None:  # the rows stay where they are, uncopied
+        inputs, columns = (match_probs.detach()[..., :0], *inputs[1:]), 0
+    probs, opened, boundary, alive, stop = operations.counted_rows(*inputs, columns, extra)
+    if columns == 0:
+        probs = match_probs.transpose(0, 1)
     if targets.eos_id is not None:
         ending = Stopping(alive, stop)
     if words is None:

@@ -22,10 +22,10 @@ int counted_rows(void *const *with, int64_t first, int64_t last) {
         for (int64_t t = 0; t <= steps; t++) {
             int counts = t < of->limits[b];
             int64_t from = counts ? place(of, b, t) : 0, cell = t * of->batch + b;
-            REAL end = counts ? of->probs[from * of->width + of->width - 1] : 0, opens = of->extra > 0;
+            REAL end = counts && stop ? of->probs[from * of->width + of->columns] : 0, opens = of->extra > 0;
             if (of->opening && counts) opens = of->opening[from];
             if (stop) stop[b * (steps + 1) + t] = end + (t == of->ends[b]);
-            if (boundary && t) boundary[cell - of->batch] = t < of->ends[b] ? opens + (stop ? end : 0) : 1;
+            if (boundary && t) boundary[cell - of->batch] = t < of->ends[b] ? opens + end : 1;
             if (t == steps) break;
             if (counts) memcpy(units + cell * of->columns, of->probs + from * of->width, size);
             else memset(units + cell * of->columns, 0, size);

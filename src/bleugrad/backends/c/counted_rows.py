@@ -20,7 +20,7 @@ def forward(keep: bool, *inputs: Any) -> tuple[Outputs, None] | None:
         return None
     outputs = counted_rows.shapes(*inputs)
     written = (one if one.dim() > 1 else None for one in outputs)
-    library.run("counted_rows", _problem(inputs), outputs[0].numel(), *written)
+    library.run("counted_rows", _problem(inputs), sum(one.numel() for one in outputs), *written)
     return outputs, None
 
 
@@ -29,7 +29,7 @@ def backward(kept: None, needs: Any, grads: Any, outputs: Outputs, inputs: Any) 
     if (library := library_for(inputs[0])) is None:
         return None
     found = [None if one is None else torch.zeros_like(one).contiguous() for one in inputs[:2]]
-    library.run("counted_rows_backward", _problem(inputs), outputs[0].numel(), *grads, *found)
+    library.run("counted_rows_backward", _problem(inputs), sum(one.numel() for one in outputs), *grads, *found)
     return tuple(found)
 
 
