@@ -94,7 +94,8 @@ class Operation:
             keep |= value.requires_grad
         if keep and torch.is_grad_enabled():
             return _Rule.apply(self, *inputs)  # type: ignore[no-untyped-call]
-        return self._single(self.forward(False, inputs)[0])
+        outputs = self.forward(False, inputs)[0]
+        return outputs if self.number > 1 else outputs[0]
 
     def forward(self, keep: bool, inputs: tuple[Any, ...]) -> tuple[Outputs, Any, ModuleType]:
         """The outputs, ``kept``, and the module of the first backend that supports the inputs."""

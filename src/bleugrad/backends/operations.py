@@ -108,6 +108,36 @@ sampled_tokens = Operation(
 Returns the tokens (B, T, S), and the most likely token (B, T).
 """
 
+
+def _counted(
+    match_probs: Tensor, opening: Tensor | None, order: Tensor | None, limits: Tensor, ends: Tensor, *sizes: int
+) -> Outputs:
+    batch, steps, width = match_probs.shape
+    columns, extra = sizes
+    new, total = match_probs.new_empty, steps + extra
+    opened = [new(0 if opening is None else (total, batch)) for _ in range(2)]
+    ending = [new(0 if columns == width else shape) for shape in ((total, batch), (batch, total + 1))]
+    return new(total, batch, columns), *opened, *ending
+
+
+counted_rows = Operation(
+    "counted_rows",
+    "Tensor match_probs, Tensor? opening, Tensor? order, Tensor limits, Tensor ends, int columns, int extra",
+    outputs=5,
+    shapes=_counted,
+    gradients=("match_probs", "opening"),
+    backends=("c", "triton"),
+)
+"""The rows of ``match_probs`` (B, T, C) that count, time first: (T', B, L), with ``extra`` rows of zeros after T.
+
+The first ``limits`` (B,) positions count, read in ``order`` (B, T); None is all in order. L is ``columns``. If C is
+larger, the last column is EOS. A sequence ends at ``ends`` (B,) at the latest. Further outputs, empty if not asked for:
+
+* from ``opening`` (B, T): the probability that token t opens a word, and that a word can end at t, (T', B) each; tokens
+  of extra rows open words;
+* from EOS: ``alive`` (T', B) and ``stop`` (B, T' + 1) of :class:`bleugrad.lengths.lengths.Stopping`.
+"""
+
 word_probabilities = Operation(
     "word_probabilities",
     "Tensor match_probs, Tensor starts, Tensor spans, Tensor continued",
@@ -224,4 +254,24 @@ segment_words = Operation(
 Returns (B, K, W) each: the first column of the word among the K R columns, its number of tokens, a number that is equal
 within a sentence iff the words are, and whether it begins with a token that continues a word; then the number of words
 (B, K).
+"""
+
+
+def _clipped(ids: Tensor, lengths: Tensor, max_order: int) -> Outputs:
+    batch, columns = ids.shape[0], ids.shape[1] * ids.shape[2]
+    clips = ids.new_empty(batch, max_order, columns)
+    return clips, clips.new_empty(max_order - 1, *clips.shape, dtype=torch.bool)
+
+
+ngram_clips = Operation(
+    "ngram_clips",
+    "Tensor ids, Tensor lengths, int max_order",
+    outputs=2,
+    shapes=_clipped,
+    backends=("c", "triton"),
+)
+"""The distinct n-grams of references ``ids`` (B, K, R) with ``lengths`` (B, K), on L = K R columns.
+
+Returns ``clips`` (B, N, L), the largest count over references at the first occurrence of an n-gram and 0 elsewhere, and
+``overlaps`` (N - 1, B, N, L), True at d - 1 where an n-gram that fits into the columns equals itself shifted by d < n.
 """

@@ -1,18 +1,21 @@
 """The compiled kernels return the values and gradients of the torch operations, and run only on supported inputs."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
 
 import bleugrad
+from bleugrad.backends import operations
 from bleugrad.backends.c import library, path_matches, row_probabilities, sum_distribution, word_counts
 from bleugrad.backends.c.library import SWITCH
-from bleugrad.backends.operations import sum_distribution as summed
 from bleugrad.backends.torch import sum_distribution as by_torch
 from bleugrad.lengths import lengths
-from bleugrad.lengths.lengths import stopping
+from bleugrad.lengths.lengths import Stopping
 from bleugrad.references.sequences import References
 from bleugrad.references.words import segment, word_probabilities
+from tests.backends.cases import counted_inputs
 from tests.cases import FAMILIES, draw_case
 
 pytestmark = pytest.mark.skipif(
@@ -176,6 +179,45 @@ def test_threads_change_nothing(rng, monkeypatch):
     assert set(threads) == {3}
 
 
+@pytest.mark.parametrize("extra", [0, 3])
+@pytest.mark.parametrize("holes", [False, True], ids=["all", "holes"])
+def test_counted_rows_are_those_of_torch(rng, monkeypatch, holes, extra):
+    """With and without EOS and words, and gradients of all outputs or of one."""
+    for eos, words, batch, steps in itertools.product((0, 1), (False, True), (1, 4), (1, 6)):
+        inputs = counted_inputs(rng, batch, steps, eos, words, holes, extra)
+        leaves = [one.requires_grad_() for one in inputs[:2] if one is not None]
+
+        def compute(inputs=inputs, leaves=leaves):
+            outputs = [one for one in operations.counted_rows(*inputs) if one.numel()]
+            weights = [torch.linspace(-1, 2, one.numel(), dtype=one.dtype).view_as(one) for one in outputs]
+            parts = [(one * weight).sum() for one, weight in zip(outputs, weights, strict=True)]
+            grads = [torch.autograd.grad(part, leaves, retain_graph=True, materialize_grads=True) for part in parts]
+            return *outputs, *torch.autograd.grad(sum(parts), leaves), *itertools.chain(*grads)
+
+        found, wanted, used = both(monkeypatch, compute)
+        assert used == {"counted_rows", "counted_rows_backward"}
+        assert_equal(found, wanted, 1e-14)
+        if batch == 1:
+            monkeypatch.setenv(SWITCH, "0")
+            rest = inputs[len(leaves) :]
+            assert torch.autograd.gradcheck(
+                lambda *x, r=rest: [one for one in operations.counted_rows(*x, *r) if one.numel()], tuple(leaves)
+            )
+            monkeypatch.undo()
+
+
+@pytest.mark.parametrize("vocabulary", [1, 2, 40])
+def test_ngram_counts_are_those_of_torch(rng, monkeypatch, vocabulary):
+    """Random ids, one token only, several references of which some are empty, and orders longer than a reference."""
+    for batch, references, width, order in ((0, 1, 3, 2), (2, 1, 1, 4), (3, 3, 5, 4), (2, 2, 40, 3), (1, 1, 300, 6)):
+        ids = torch.from_numpy(rng.integers(vocabulary, size=(batch, references, width)))
+        lengths = torch.from_numpy(rng.integers(width + 1, size=(batch, references)))
+        ids = ids * (torch.arange(width) < lengths[..., None]) * int(rng.choice([1, 2**40]))
+        found, wanted, used = both(monkeypatch, lambda i=ids, c=lengths, n=order: operations.ngram_clips(i, c, n))
+        assert used == {"ngram_clips"}
+        assert_equal(found, wanted, 0)
+
+
 @pytest.mark.parametrize("several", [1, 3])
 def test_segmentation_is_that_of_torch(rng, monkeypatch, several):
     """The numbers of words may differ, but two words of a sentence have equal numbers in both or in neither."""
@@ -271,7 +313,7 @@ def test_sums_are_the_same_directly_and_by_transforms(rng, monkeypatch, size):
 
     def compute():
         leaf = mass.clone().requires_grad_()
-        found = summed(leaf)
+        found = operations.sum_distribution(leaf)
         (found * weights).sum().backward()
         return found.detach(), leaf.grad
 
@@ -311,7 +353,8 @@ def test_word_counts_of_random_lengths_are_those_of_torch(rng, monkeypatch, step
     within = torch.arange(steps) < limits[:, None]
 
     def counts(eos, opened):
-        ending = stopping(eos * within, limits)
+        stops = torch.nn.functional.pad(eos * within, (0, 1)) + (torch.arange(steps + 1) == limits[:, None])
+        ending = Stopping(1 - (eos * within).t(), stops)
         return lengths.word_counts((opened * (1 - eos)).t(), limits, ending).probs
 
     def compute():

@@ -33,6 +33,8 @@ PARTED = (
     "row_probabilities_backward",
     "frame_probabilities",
     "frame_probabilities_backward",
+    "counted_rows",
+    "counted_rows_backward",
     "frame_matches",
     "frame_matches_backward",
     "path_matches",
@@ -48,7 +50,7 @@ PARTED = (
 )
 """Functions that work on some rows or sentences per call, for :meth:`Library.run`."""
 
-WHOLE = ("count_words", "segment_words", "sum_levels", "sum_levels_backward")
+WHOLE = ("ngram_clips", "segment_words", "sum_levels", "sum_levels_backward")
 """Functions that work on everything at once, for :meth:`Library.call`."""
 
 
@@ -172,6 +174,19 @@ def run(
     if library is None:
         return False
     library.run(name, make_problem(kind, sizes, *inputs), work, *written, parts=parts)
+    return True
+
+
+def call(name: str, kind: Any, sizes: tuple[int, ...], *tensors: Tensor | None) -> bool:
+    """Call a function of integers once, see :func:`make_problem`. Returns False if there is no library.
+
+    Raises MemoryError if the function does not return 0.
+    """
+    library = library_for(tensors[0], torch.float32) if tensors[0] is not None else None
+    if library is None:
+        return False
+    if library.call(name, make_problem(kind, sizes, *tensors)):
+        raise MemoryError(f"out of memory in the compiled function {name}")
     return True
 
 
