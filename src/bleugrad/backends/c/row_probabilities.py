@@ -22,7 +22,7 @@ def forward(keep: bool, *inputs: Any) -> tuple[Outputs, None] | None:
     logits, *asked, _, _ = inputs
     if logits.dtype not in KINDS:
         return None
-    outputs, sizes = row_probabilities.shapes(*inputs), _sizes(*inputs)
+    sizes, outputs = _sizes(*inputs), row_probabilities.shapes(*inputs)
     done = run("row_probabilities", outputs[0], _Rows, sizes, (), logits, *asked, *outputs, work=logits.numel())
     return (outputs, None) if done else None
 
