@@ -101,7 +101,8 @@ int frame_probabilities_backward(void *const *with, int64_t first, int64_t last)
         int64_t end = (b + 1) * of->steps, known = -1; /* the frame whose softmax is `later` */
         float *rows[3] = {buffers + 2 * size, buffers + 3 * size, buffers + 4 * size}, *before = NULL;
         for (int64_t r = b * of->steps; r < end; r++) {
-            float *out = place_of_row(with[9], of->kind, r, size, buffers), pulled = 0;
+            float *out = place_of_row(with[9], of->kind, r, size, buffers);
+            double pulled = 0;
             const float *m = matched + r * of->number, *g = of_matched ? of_matched + r * of->number : NULL;
             int counts = !counted || counted[r];
             int64_t next = r + 1;

@@ -151,7 +151,7 @@ int row_probabilities_backward(void *const *with, int64_t first, int64_t last) {
         const int64_t *of_sentence = ids + r / of->steps * of->number;
         float *out = place_of_row(with[12], of->kind, r, of->size, buffers + of->size);
         float peak = normalisers[3 * r], plain = normalisers[3 * r + 1], sharp = normalisers[3 * r + 2];
-        float pulled = 0, own = of_means ? of_means[r] : 0;
+        double pulled = 0, own = of_means ? of_means[r] : 0; /* sums of many terms that cancel */
         const float *m = matched + r * of->number, *g = of_matched ? of_matched + r * of->number : NULL;
         if (!isfinite(peak + plain + sharp)) {
             memset(out, 0, of->size * sizeof(float));
