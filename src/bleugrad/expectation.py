@@ -38,6 +38,7 @@ class Expectation(Generic[S]):
         sharpness: scores distributions proportional to p ^ sharpness; cross-entropy stays that of the model.
         end_positions: with ``eos_id``, positions after the last one that counts, with tokens that match nothing. A
             hypothesis that does not end there has this many tokens more. "half": half as many as its reference.
+        inplace: the backward pass writes the gradient over the logits.
     """
 
     score: S
@@ -47,6 +48,7 @@ class Expectation(Generic[S]):
     ignore_index: int = -100
     sharpness: float = 1.0
     end_positions: int | str = 0
+    inplace: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "method", as_method(self.method))
@@ -89,6 +91,8 @@ def expected_statistics(
     output = as_output(logits)
     if expectation.sharpness != 1:
         output = output.sharpened(expectation.sharpness)
+    if expectation.inplace:
+        output = output.overwriting()
     with torch.autocast(output.device.type, enabled=False):
         targets = prepare_targets(
             output.shape,

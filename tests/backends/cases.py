@@ -43,3 +43,14 @@ def frames_and_gradient(dtype, max_order=2, graph=False):
     output = bleugrad.CTC(logits, blank_id=0, lengths=lengths)
     loss = bleugrad.ExpectedBLEULoss(max_order=max_order)(output, labels, mask=mask)
     return loss.detach(), *torch.autograd.grad(loss, logits)
+
+
+def counted_inputs(rng, batch, steps, eos, words, holes, extra, dtype=torch.float64):
+    """Inputs of the operation counted_rows; with holes, a sentence may have no position that counts."""
+    draw = lambda *shape: torch.from_numpy(rng.random(shape)).to(dtype)  # noqa: E731
+    mask = torch.from_numpy(rng.random((batch, steps)) < 0.6) if holes else torch.ones(batch, steps, dtype=torch.bool)
+    order = torch.argsort(~mask, stable=True, dim=1) * (torch.arange(steps) < mask.sum(1, keepdim=True))
+    limits = mask.sum(1)
+    ends = torch.where(limits > 0, limits + torch.from_numpy(rng.integers(extra + 1, size=batch)), 0)
+    rows = draw(batch, steps, 3 + eos), draw(batch, steps) if words else None
+    return *rows, order if holes else None, limits, ends, 3, extra

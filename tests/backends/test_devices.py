@@ -8,6 +8,7 @@ import torch
 
 import bleugrad
 from bleugrad.backends import devices
+from bleugrad.backends.operations import sum_distribution
 from tests.backends.cases import OPTIONS, frames_and_gradient, loss_and_gradient
 from tests.backends.launches import Launches
 
@@ -179,3 +180,21 @@ def test_nothing_lives_on(asynchronous, options):
         assert alive() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("numbers", [1, 2, 5, 16, 17])
+@pytest.mark.parametrize("size", [1, 2, 7])
+def test_sums_in_groups_are_those_in_pairs(request, seed, numbers, size):
+    """With a number that is certain and one whose transform has zeros, and the gradient of each number."""
+    mass = torch.rand(1, 2, numbers, size, dtype=torch.float64)
+    mass[0, 0, 0] = torch.nn.functional.one_hot(torch.tensor(size - 1), size)
+    mass[0, 1, -1] = torch.nn.functional.pad(mass.new_ones(min(2, size)), (0, max(0, size - 2)))
+    mass = (mass / mass.sum(-1, keepdim=True)).requires_grad_()
+    expected = sum_distribution(mass)
+    weights = torch.randn_like(expected)
+    of_mass = torch.autograd.grad((expected * weights).sum(), mass)[0]
+    request.getfixturevalue("asynchronous")
+    found = sum_distribution(mass)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-14)
+    torch.testing.assert_close(torch.autograd.grad((found * weights).sum(), mass)[0], of_mass, rtol=0, atol=1e-13)
+    assert torch.autograd.gradcheck(sum_distribution, mass)

@@ -28,10 +28,10 @@ def plain(dtype=torch.float64, kind=bleugrad.ExpectedBLEULoss, **options):
     return kind(**options)(logits, labels, references=REFERENCES)
 
 
-def projected(dtype=torch.float64, bias=True, **options):
+def projected(dtype=torch.float64, bias=True, frozen=False, **options):
     hidden, weight = torch.randn(3, STEPS, 4, dtype=dtype), torch.randn(VOCABULARY, 4, dtype=dtype)
-    bias = torch.randn(VOCABULARY, dtype=dtype, requires_grad=True) if bias else None
-    output = bleugrad.Projection(hidden.requires_grad_(), weight.requires_grad_(), bias)
+    bias = torch.randn(VOCABULARY, dtype=dtype, requires_grad=not frozen) if bias else None
+    output = bleugrad.Projection(hidden.requires_grad_(), weight.requires_grad_(not frozen), bias)
     labels = torch.randint(VOCABULARY, (3, STEPS))
     return bleugrad.ExpectedBLEULoss(**options)(output, labels, references=REFERENCES)
 
@@ -56,32 +56,37 @@ ROWS, PROJECTED = "row_probabilities", "projected_probabilities"
 # Each call's operations are checked, those that an earlier one has not shown in the same form.
 CALLS = {
     "half": (lambda: plain(torch.bfloat16), {ROWS, "exact_matches"}),
+    "recipe": (
+        lambda: plain(torch.float32, word_start=STARTS, sharpness=1.5, cross_entropy_weight=1.0, label_smoothing=0.1),
+        {ROWS},
+    ),
     "half, cross-entropy": (lambda: plain(torch.float16, cross_entropy_weight=1.0, max_order=1), {ROWS}),
     "single, words": (lambda: plain(torch.float32, word_start=STARTS, cross_entropy_weight=1.0), {ROWS}),
     "exact": (plain, {"exact_matches"}),
-    "exact, eos": (lambda: plain(eos_id=EOS), {"exact_matches", "sum_distribution"}),
+    "exact, eos": (lambda: plain(eos_id=EOS), {"counted_rows", "exact_matches", "sum_distribution"}),
     "bound": (lambda: plain(method="bound"), {"bound_matches"}),
     "bound, eos": (lambda: plain(method="bound", eos_id=EOS), {"bound_matches"}),
     "words": (
         lambda: plain(word_start=STARTS),
-        {"segment_words", "word_probabilities", "word_counts", "exact_matches"},
+        {"segment_words", "ngram_clips", "word_probabilities", "word_counts", "exact_matches"},
     ),
     "words, eos": (
         lambda: plain(word_start=STARTS, eos_id=EOS),
-        {"word_probabilities", "word_counts", "exact_matches"},
+        {"counted_rows", "word_probabilities", "word_counts", "exact_matches"},
     ),
     "words, bound": (lambda: plain(word_start=STARTS, method="bound"), {"bound_matches"}),
     "words, bound, eos": (lambda: plain(word_start=STARTS, method="bound", eos_id=EOS), {"bound_matches"}),
     "projection": (lambda: projected(torch.float32, bias=False), {PROJECTED}),
     "projection, cross-entropy": (lambda: projected(cross_entropy_weight=1.0), {PROJECTED}),
+    "projection, frozen": (lambda: projected(torch.float32, frozen=True, cross_entropy_weight=1.0), {PROJECTED}),
     "projection, words": (lambda: projected(word_start=STARTS), {PROJECTED}),
     "frames": (framed, {"frame_probabilities", "frame_matches"}),
     "frames, single": (lambda: framed(torch.float32), {"frame_probabilities", "frame_matches"}),
     "frames, half": (lambda: framed(torch.bfloat16), {"frame_probabilities"}),
     "paths": (walked, {"path_matches"}),
     "paths, lengths only": (lambda: walked(torch.float32, method="clipped_mean"), {"path_matches"}),
-    "samples": (lambda: sampled(cross_entropy_weight=1.0), {"sampled_rows"}),
-    "samples, words": (lambda: sampled(samples=2, word_start=STARTS, eos_id=EOS), {"sampled_rows"}),
+    "samples": (lambda: sampled(cross_entropy_weight=1.0), {"sampled_tokens", ROWS}),
+    "samples, words": (lambda: sampled(samples=2, word_start=STARTS, eos_id=EOS), {"sampled_tokens", ROWS}),
 }
 
 
@@ -116,10 +121,6 @@ def test_the_calls_use_every_operation():
     assert set().union(*(wanted for _, wanted in CALLS.values())) == set(OPERATIONS)
 
 
-STATIC = ("test_schema", "test_autograd_registration", "test_faketensor")
-"""For outputs of several types, whose sum torch's tracing check cannot form; tests of torch.compile trace those."""
-
-
 @pytest.mark.parametrize("name", CALLS)
 def test_opcheck(recorded, name):
     """Schema, fake tensors, autograd registration and static and dynamic tracing, by torch's own checker."""
@@ -128,22 +129,25 @@ def test_opcheck(recorded, name):
     for found in wanted:
         operation, inputs = OPERATIONS[found], forwards[found]
         leaves = [fresh(value, index in operation.differentiable) for index, value in enumerate(inputs)]
-        tests = STATIC if found == "sampled_rows" else (*STATIC, "test_aot_dispatch_dynamic")
-        torch.library.opcheck(getattr(torch.ops.bleugrad, found).default, tuple(leaves), test_utils=tests)
+        torch.library.opcheck(getattr(torch.ops.bleugrad, found).default, tuple(leaves))
         if operation.differentiable:
             needs, grads, outputs, inputs = fresh(backwards[found])
             operator = getattr(torch.ops.bleugrad, f"{found}_backward").default
             torch.library.opcheck(operator, (*grads, *outputs, *inputs, list(needs)))
 
 
-TOLERANCES = {torch.float64: {"rtol": 0, "atol": 1e-13}, torch.float32: {"rtol": 1e-5, "atol": 1e-7}}
+TOLERANCES = {
+    torch.float64: {"rtol": 0, "atol": 1e-13},
+    torch.float32: {"rtol": 1e-5, "atol": 1e-6},
+    torch.bfloat16: {"rtol": 2**-7, "atol": 1e-6},
+    torch.float16: {"rtol": 2**-9, "atol": 1e-6},
+}
 
 
 UNSUPPORTED = {
-    ("half", ROWS),
-    ("half, cross-entropy", ROWS),
     ("frames", "frame_probabilities"),
-    ("frames, half", "frame_probabilities"),
+    ("samples", ROWS),
+    ("samples, words", ROWS),
     ("bound, eos", "bound_matches"),
     ("words, bound, eos", "bound_matches"),
     ("exact, eos", "sum_distribution"),  # of several references
@@ -163,7 +167,7 @@ def comparable(name, gradient, of, inputs):
     return gradient if name in WHOLE else gradient * (of != 0)
 
 
-WHOLE = (ROWS, "frame_probabilities", "frame_matches", "path_matches", "sampled_rows", "sum_distribution")
+WHOLE = (ROWS, "counted_rows", "frame_probabilities", "frame_matches", "path_matches", "sum_distribution")
 
 
 @pytest.mark.skipif(library.library_for(torch.empty(1)) is None, reason="no kernels")
@@ -175,14 +179,14 @@ def test_every_backend_has_the_values_and_gradients_of_torch(recorded, name):
         operation, inputs = OPERATIONS[found], fresh(forwards[found])
         if "c" not in operation.backends:
             continue
-        needs, grads, *_ = fresh(backwards[found])
+        needs, grads, *_ = fresh(backwards[found]) if operation.differentiable else ((), ())
         results = []
         for backend in ("c", "torch"):  # Triton has tests of its own
             if (result := operation._module(backend).forward(True, *inputs)) is None:
                 assert (name, found) in UNSUPPORTED
                 continue
             outputs, kept = result
-            gradients = operation._module(backend).backward(kept, needs, grads, outputs, inputs)
+            gradients = operation._module(backend).backward(kept, needs, grads, outputs, inputs) if needs else ()
             possible = [inputs[index] for index in operation.differentiable]
             results.append(
                 [
@@ -196,7 +200,7 @@ def test_every_backend_has_the_values_and_gradients_of_torch(recorded, name):
             )
         for result in results[1:]:
             for actual, expected in zip(result, results[0], strict=True):
-                torch.testing.assert_close(actual, expected, **TOLERANCES[actual.dtype])
+                torch.testing.assert_close(actual, expected, **TOLERANCES.get(actual.dtype, {}))
 
 
 @pytest.mark.parametrize("kernels", ["c", "torch"])
@@ -205,11 +209,10 @@ def test_the_backend_last_used_is_known(seed, monkeypatch, kernels):
         monkeypatch.setenv(SWITCH, "0")
     elif library.library_for(torch.empty(1)) is None:
         pytest.skip("no kernels")
-    framed(torch.float32), walked()
+    projected(), sampled(), framed(torch.float32), walked()
     logits = torch.randn(2, 4, VOCABULARY, requires_grad=True)
     for options in ({"word_start": STARTS, "eos_id": EOS}, {"method": "bound"}):
         bleugrad.expected_bleu(logits, [[0, 1], [2, 2]], **options)
-    projected(), sampled()
     wanted = {name: kernels if "c" in operation.backends else "torch" for name, operation in OPERATIONS.items()}
     assert wanted[PROJECTED] == "torch"
     assert last_used() == wanted
@@ -238,10 +241,12 @@ def test_outputs_that_no_gradient_reaches(recorded, name):
     forwards, _ = recorded(call)
     for found in wanted:
         operation = OPERATIONS[found]
+        if not operation.differentiable:
+            continue
         leaves = [fresh(value, index in operation.differentiable) for index, value in enumerate(forwards[found])]
         outputs = operation(*leaves)
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
-        _NoGradient.apply(*(output for output in outputs if output.is_floating_point())).backward()
+        _NoGradient.apply(*outputs).backward()
         assert all(leaf.grad is None for leaf in leaves if isinstance(leaf, torch.Tensor))
 
 

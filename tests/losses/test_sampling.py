@@ -9,8 +9,8 @@ import torch
 from sacrebleu.metrics import BLEU
 
 import bleugrad
-from bleugrad.backends.operations import sampled_rows
-from bleugrad.backends.torch import sampled_rows as drawing
+from bleugrad.backends.operations import row_probabilities, sampled_tokens
+from bleugrad.backends.torch import sampled_tokens as drawing
 from tests.oracles.counting import combine, cut
 
 LOSSES = {
@@ -48,8 +48,8 @@ def draw_tokens(probs, samples, generator=None):
 
 
 def token_log_probs(logits, tokens):
-    """Log-probabilities of chosen tokens (B, T, J), beside those of one sample."""
-    return sampled_rows(logits, torch.rand(*logits.shape[:2], 1, dtype=torch.float64), tokens, None)[1][..., 1:]
+    """Log-probabilities of chosen tokens (B, T, J)."""
+    return row_probabilities(logits, tokens.new_empty(len(tokens), 0), tokens, None, 1.0, False)[1]
 
 
 def test_tokens_are_drawn_with_the_probabilities_of_their_rows():
@@ -84,10 +84,10 @@ def test_a_large_vocabulary_is_drawn_from_in_blocks():
     logits = torch.full((2, 40, 30_000), -60.0)
     wanted = torch.randint(0, 30_000, (2, 40), generator=torch.Generator().manual_seed(1))
     logits.scatter_(2, wanted[..., None], 0.0)
-    tokens, log_probs, greedy, _ = sampled_rows(logits, torch.rand(2, 40, 1), wanted[..., None], None)
+    tokens, greedy = sampled_tokens(logits, torch.rand(2, 40, 1))
     assert torch.equal(tokens[..., 0], wanted)
     assert torch.equal(greedy, wanted)
-    assert (log_probs.abs() < 1e-6).all()
+    assert (token_log_probs(logits, wanted[..., None]).abs() < 1e-6).all()
 
 
 def test_log_probabilities_and_their_gradient_are_those_of_log_softmax():

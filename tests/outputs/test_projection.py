@@ -1,13 +1,14 @@
 """Match probabilities from hidden states: plain autograd on the whole logits is the oracle."""
 
+from functools import partial
+
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-import bleugrad
 from bleugrad.backends.torch import projected_probabilities as module
 from bleugrad.outputs.rows import Projection
-from tests.outputs.test_rows import ASKED, draw_cotangents, one_target, plain, pull_back
+from tests.outputs.test_rows import ASKED, OUTPUTS, draw_cotangents, one_target, plain, pull_back
 
 # (B, T, V, H, L)
 SHAPES = [(1, 1, 1, 1, 1), (2, 3, 7, 5, 4), (3, 1, 40, 2, 9), (1, 9, 3, 8, 2), (4, 6, 13, 1, 20)]
@@ -25,12 +26,12 @@ def draw(shape, dtype=torch.float64, biased=True, asked="word starts"):
     return hidden, weight, bias if biased else None, *more
 
 
-def linear_match_probabilities(hidden, weight, bias, *inputs):
-    return one_target(Projection(hidden, weight, bias).token_probabilities, *inputs)
+def linear_match_probabilities(hidden, weight, bias, *inputs, sharpness=1.0):
+    return one_target(Projection(hidden, weight, bias, sharpness).token_probabilities, *inputs)
 
 
-def through_logits(hidden, weight, bias, *inputs):
-    return plain(torch.nn.functional.linear(hidden, weight, bias), *inputs)
+def through_logits(hidden, weight, bias, *inputs, sharpness=1.0):
+    return plain(torch.nn.functional.linear(hidden, weight, bias), *inputs, sharpness)
 
 
 def differentiate(form, arguments, cotangents):
@@ -41,10 +42,13 @@ def differentiate(form, arguments, cotangents):
     return [*(output.detach() for output in outputs), *grads]
 
 
-def compare(arguments, atol=1e-13):
+def compare(arguments, atol=1e-13, sharpness=1.0):
     cotangents = draw_cotangents(arguments[0], arguments[3:])
-    found = differentiate(linear_match_probabilities, arguments, cotangents)
-    for actual, expected in zip(found, differentiate(through_logits, arguments, cotangents), strict=True):
+    found, wanted = (
+        differentiate(partial(form, sharpness=sharpness), arguments, cotangents)
+        for form in (linear_match_probabilities, through_logits)
+    )
+    for actual, expected in zip(found, wanted, strict=True):
         torch.testing.assert_close(actual, expected, rtol=0, atol=atol)
 
 
@@ -55,6 +59,7 @@ def test_values_and_gradients_are_those_of_plain_autograd(seed, monkeypatch, bia
     monkeypatch.setattr(module, "LEAST_ROWS", rows)
     for shape in SHAPES:
         compare(draw(shape, biased=biased, asked=asked))
+        compare(draw(shape, biased=biased, asked=asked), sharpness=1.5)
 
 
 @pytest.mark.parametrize("frozen", [(0,), (1,), (2,), (0, 1), (1, 2)])
@@ -82,7 +87,7 @@ def test_rounding(seed, dtype, asked):
         found = differentiate(linear_match_probabilities, arguments, cotangents)
         doubled = [t.detach().double().requires_grad_() for t in arguments[:3]]
         wanted = differentiate(through_logits, [*doubled, *arguments[3:]], [c.double() for c in cotangents])
-        assert [t.dtype for t in found] == [torch.float32] * 3 + [dtype] * 3
+        assert [t.dtype for t in found] == [torch.float32] * 4 + [dtype] * 3
         for actual, expected in zip(found, wanted, strict=True):
             if expected.numel():
                 assert (actual.double() - expected).norm() / expected.norm() < 8 * torch.finfo(dtype).eps
@@ -102,17 +107,18 @@ class Products(TorchDispatchMode):
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-@pytest.mark.parametrize("mean_weight", [False, True])
-def test_products_of_half_precision_weights_are_not_widened(seed, monkeypatch, dtype, mean_weight):
+@pytest.mark.parametrize("frozen", [False, True])
+def test_products_of_half_precision_weights_are_not_widened(seed, monkeypatch, dtype, frozen):
     monkeypatch.setattr(module, "LEAST_ROWS", 2)
     hidden, weight, bias, ids, targets, _ = (one.detach() for one in draw((2, 6, 40, 3, 4), dtype))
-    inputs = (hidden, weight, bias, ids, targets[..., None], None, mean_weight)
+    inputs = (hidden, weight, bias, ids, targets[..., None], None, 1.0, frozen)
     with Products() as products:
         outputs = module.forward(True, *inputs)[0]
         grads = [torch.ones_like(one) for one in outputs[:2]]
-        found = module.backward(None, (True,) * 3, (*grads, None), outputs, inputs)
+        needs = (True, not frozen, not frozen)
+        found = module.backward(None, needs, (*grads, *[None] * 4), outputs, inputs)
     assert products.dtypes == {dtype}
-    assert [one.dtype for one in found] == [dtype] * 3
+    assert [one.dtype for one in found if one is not None] == [dtype] * sum(needs)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
@@ -122,7 +128,7 @@ def test_chunks_are_summed_in_float32(seed, monkeypatch, dtype):
     hidden, weight, bias, ids, *_ = draw((1, 200, 400, 1, 3), dtype, asked="probabilities")
     hidden = (hidden.detach().abs() + 1).requires_grad_()
     arguments = hidden, weight, bias, ids, None, None
-    cotangents = [torch.full((1, 200, 3), 0.02), torch.empty(0), torch.empty(0)]
+    cotangents = [torch.full((1, 200, 3), 0.02), *[torch.empty(0)] * 3]
     found = differentiate(linear_match_probabilities, arguments, cotangents)[-2]
     doubled = [t.detach().double().requires_grad_() for t in arguments[:3]]
     wanted = differentiate(through_logits, [*doubled, ids, None, None], [c.double() for c in cotangents])[-2]
@@ -140,7 +146,7 @@ def test_gradcheck(seed, asked):
     assert torch.autograd.gradcheck(call, leaves, atol=1e-9, rtol=1e-6)
 
 
-@pytest.mark.parametrize("used", range(3), ids=list(ASKED))
+@pytest.mark.parametrize("used", range(4), ids=OUTPUTS)
 def test_one_output_alone(seed, used):
     arguments = draw((2, 5, 11, 3, 4))
     found, wanted = (
@@ -156,49 +162,3 @@ def test_tokens_gathered_twice_add_up(seed):
     hidden, weight, bias, _, _, starts = draw((2, 4, 6, 3, 5))
     ids, targets = torch.tensor([[1, 1, 1, 2, 1], [0, 5, 0, 5, 5]]), torch.tensor([[1, 1, 2, 2], [5, 5, 5, 5]])
     compare((hidden, weight, bias, ids, targets, starts))
-
-
-def plain_rows(hidden, weight, bias, tokens):
-    """A function of the form that ``normaliser`` takes."""
-    return torch.nn.functional.cross_entropy(torch.nn.functional.linear(hidden, weight, bias), tokens, reduction="none")
-
-
-def provider(name):
-    if name == "torch" and not hasattr(torch.nn.functional, "linear_cross_entropy"):
-        pytest.skip(f"torch {torch.__version__} has no linear_cross_entropy")
-    if name == "cut_cross_entropy":
-        pytest.importorskip("cut_cross_entropy", reason="cut-cross-entropy is not installed")
-        if not torch.cuda.is_available():
-            pytest.skip("cut-cross-entropy runs on GPUs only, and none is available")
-    return name
-
-
-@pytest.mark.parametrize("name", ["torch", "cut_cross_entropy", plain_rows])
-@pytest.mark.parametrize("options", [{}, {"eos_id": 0, "sharpness": 2.0, "cross_entropy_weight": 0.5}])
-def test_normalisers_of_others_change_nothing(seed, name, options):
-    """Values and gradients are those of the logits; 150 rows are several chunks."""
-    normaliser = name if callable(name) else provider(name)
-    hidden = torch.randn(3, 50, 4, dtype=torch.float64)
-    weight, bias = torch.randn(40, 4, dtype=torch.float64), torch.randn(40, dtype=torch.float64)
-    labels = torch.randint(1, 12, (3, 50))
-    labels[1, 30:] = -100
-    loss, found = bleugrad.ExpectedBLEULoss(**options), []
-    for fused in (True, False):
-        inputs = [one.clone().requires_grad_() for one in (hidden, weight, bias)]
-        logits = torch.nn.functional.linear(*inputs)
-        value = loss(bleugrad.Projection(*inputs, normaliser=normaliser) if fused else logits, labels)
-        found.append((value, *torch.autograd.grad(value, inputs)))
-    for one, wanted in zip(*found, strict=True):
-        torch.testing.assert_close(one, wanted, rtol=0, atol=1e-12)
-
-
-def test_normaliser_must_be_known():
-    with pytest.raises(ValueError, match="normaliser is 'liger'; expected one of torch, cut_cross_entropy, or"):
-        bleugrad.Projection(torch.zeros(1, 2, 3), torch.zeros(4, 3), normaliser="liger")
-
-
-def test_normalisers_must_not_be_rounded():
-    """torch's cross-entropy of half-precision rows has their precision."""
-    output = bleugrad.Projection(torch.zeros(1, 2, 3).bfloat16(), torch.zeros(4, 3).bfloat16(), normaliser=plain_rows)
-    with pytest.raises(ValueError, match=r"normaliser returned torch.bfloat16; expected torch.float32"):
-        bleugrad.ExpectedBLEULoss()(output, torch.tensor([[1, 2]]))

@@ -1,22 +1,25 @@
 """From logits to match probabilities: plain autograd is the oracle, for values and for the hand-written backward."""
 
-from functools import partial
-
 import pytest
 import torch
 
-from bleugrad.backends.torch import row_probabilities as module
+from bleugrad.backends import dispatch
+from bleugrad.backends.torch import row_probabilities as blocks
 from bleugrad.outputs.rows import Rows, TokenProbabilities
 
 
-def match_probabilities(logits, ids, targets=None, word_start=None):
-    """As a loss asks for them; keeps the softmax for the backward pass."""
-    return one_target(Rows(logits).token_probabilities, ids, targets, word_start)
+def match_probabilities(logits, ids, targets=None, word_start=None, sharpness=1.0):
+    """As a loss asks for them."""
+    return one_target(Rows(logits, sharpness).token_probabilities, ids, targets, word_start)
 
 
-def in_blocks(logits, ids, targets=None, word_start=None):
-    """The operator of compilers, which works in blocks of rows and keeps nothing."""
-    return one_target(partial(torch.ops.bleugrad.row_probabilities, logits), ids, targets, word_start)
+def by_operator(logits, ids, targets=None, word_start=None, sharpness=1.0):
+    """The operator of compilers."""
+
+    def call(*asked):
+        return torch.ops.bleugrad.row_probabilities(logits, *asked, sharpness, False)[:4]
+
+    return one_target(call, ids, targets, word_start)
 
 
 def one_target(call, ids, targets, word_start):
@@ -25,7 +28,7 @@ def one_target(call, ids, targets, word_start):
     return found if targets is None else found._replace(target_log_probs=found.target_log_probs.squeeze(-1))
 
 
-FORMS = {"kept": match_probabilities, "blocks": in_blocks}
+FORMS = {"output": match_probabilities, "operator": by_operator}
 # (B, T, V, L)
 SHAPES = [(1, 1, 1, 1), (1, 1, 9, 4), (1, 7, 2, 3), (3, 1, 5, 8), (2, 6, 50, 7), (4, 9, 13, 20)]
 # Relative to the largest entry: rounding of the compute type, then of the type the gradient is returned in.
@@ -37,20 +40,22 @@ PRECISION = {
 }
 
 
-def plain(logits, ids, targets=None, word_start=None):
+def plain(logits, ids, targets=None, word_start=None, sharpness=1.0):
     """The same by torch alone, every operation recorded, in float32 or wider."""
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    probs = logits.softmax(-1)
+    probs, log_probs = (logits * sharpness).softmax(-1), logits.log_softmax(-1)
     matched = probs.gather(2, ids[:, None, :].expand(-1, logits.shape[1], -1))
     nothing = matched.new_empty(0)
     return (
         matched,
-        nothing if targets is None else logits.log_softmax(-1).gather(2, targets[..., None]).squeeze(-1),
+        nothing if targets is None else log_probs.gather(2, targets[..., None]).squeeze(-1),
         nothing if word_start is None else (probs * word_start).sum(-1),
+        nothing if targets is None else log_probs.mean(-1),
     )
 
 
 ASKED = {"probabilities": 1, "targets": 2, "word starts": 3}  # how many of the inputs below, the others being None
+OUTPUTS = ("probabilities", "targets", "word starts", "means")
 
 
 def draw(shape, dtype=torch.float64, scale=2.0, asked="word starts"):
@@ -66,7 +71,7 @@ def draw_cotangents(logits, inputs):
     """For each output of `plain`."""
     dtype = torch.promote_types(logits.dtype, torch.float32)
     rows = logits.shape[:2]
-    return [torch.randn(size, dtype=dtype) for size in ((*rows, inputs[0].shape[1]), rows, rows)]
+    return [torch.randn(size, dtype=dtype) for size in ((*rows, inputs[0].shape[1]), rows, rows, rows)]
 
 
 def pull_back(outputs, cotangents):
@@ -94,21 +99,27 @@ def assert_close(actual, expected, relative, label=""):
 @pytest.mark.parametrize("dtype", PRECISION, ids=str)
 @pytest.mark.parametrize("asked", ASKED)
 @pytest.mark.parametrize("form", FORMS)
-def test_values_and_gradients_are_those_of_plain_autograd(seed, form, asked, dtype):
+@pytest.mark.parametrize("sharpness", [1.0, 1.5])
+def test_values_and_gradients_are_those_of_plain_autograd(seed, form, asked, dtype, sharpness):
     for shape in SHAPES:
         logits, inputs = draw(shape, dtype, asked=asked)
+        inputs.append(sharpness)
         cotangents = draw_cotangents(logits, inputs)
         *found, grad = differentiate(FORMS[form], logits, inputs, cotangents)
         *expected, expected_grad = differentiate(plain, logits, inputs, cotangents)
-        for name, actual, wanted in zip(ASKED, found, expected, strict=True):
+        for name, actual, wanted in zip(OUTPUTS, found, expected, strict=True):
             assert_close(actual, wanted, PRECISION[dtype][0], f"{name} {shape}")
+        if shape[2] == 1:  # the terms of the gradient cancel
+            expected_grad, grad = expected_grad + 1, grad + 1
         assert_close(grad, expected_grad, PRECISION[dtype][1], f"gradient {shape}")
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("asked", ASKED)
-def test_gradcheck(seed, form, asked):
+@pytest.mark.parametrize("sharpness", [1.0, 0.5, 2.0])
+def test_gradcheck(seed, form, asked, sharpness):
     logits, inputs = draw((2, 3, 5, 6), asked=asked)
+    inputs.append(sharpness)
 
     def call(x):
         return [output for output in FORMS[form](x, *inputs) if output.numel()]
@@ -117,7 +128,7 @@ def test_gradcheck(seed, form, asked):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("used", range(3), ids=list(ASKED))
+@pytest.mark.parametrize("used", range(4), ids=OUTPUTS)
 def test_one_output_alone(seed, form, used):
     """The others' cotangents are then zero, not garbage."""
     logits, inputs = draw((2, 5, 11, 4))
@@ -132,7 +143,7 @@ def test_one_output_alone(seed, form, used):
 @pytest.mark.parametrize("dtype", PRECISION, ids=str)
 @pytest.mark.parametrize("asked", ASKED)
 def test_a_second_backward_pass_gives_the_gradient_of_the_first(seed, asked, dtype):
-    """The first uses up the kept softmax, and may keep its memory as the gradient."""
+    """The first changes neither the logits nor what it keeps."""
     logits, inputs = draw((3, 4, 17, 6), dtype, asked=asked)
     logits.requires_grad_()
     loss = sum((output**2).sum() for output in match_probabilities(logits, *inputs) if output.numel())
@@ -210,17 +221,61 @@ def test_without_gradients_the_values_are_the_same(seed, dtype):
 @pytest.mark.parametrize("elements", [1, 13, 2 * 13, 5 * 13 + 4, 10**9])
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("dtype", PRECISION, ids=str)
-def test_the_size_of_the_blocks_of_rows_changes_nothing(seed, monkeypatch, elements, form, dtype):
-    """One row, two, five and all nine at a time; the last block is a shorter one."""
+def test_the_size_of_the_blocks_of_rows_changes_nothing(seed, monkeypatch, torch_operations, elements, form, dtype):
+    """One row, two, five, and all rows of both sentences at a time."""
     logits, inputs = draw((2, 9, 13, 6), dtype)
     cotangents = draw_cotangents(logits, inputs)
     expected = differentiate(FORMS[form], logits, inputs, cotangents)
-    monkeypatch.setitem(module.BLOCK_ELEMENTS, "cpu", elements)
-    height = max(1, min(9, elements // 13))
-    assert len(list(module._softmax_blocks(logits))) == 2 * -(-9 // height)
+    monkeypatch.setitem(blocks.BLOCK_ELEMENTS, "cpu", elements)
+    assert len(list(blocks.row_blocks(logits))) == {1: 18, 13: 18, 26: 10, 69: 4, 10**9: 1}[elements]
     found = differentiate(FORMS[form], logits, inputs, cotangents)
     for actual, wanted in zip(found, expected, strict=True):
-        assert_close(actual, wanted, PRECISION[dtype][0])
+        assert_close(actual, wanted, PRECISION[dtype][1])
+
+
+@pytest.mark.parametrize("kernels", [True, False], ids=["kernels", "torch"])
+@pytest.mark.parametrize("dtype", PRECISION, ids=str)
+@pytest.mark.parametrize("sharpness", [1.0, 1.5])
+def test_in_place_the_gradient_takes_the_memory_of_the_logits(seed, request, kernels, dtype, sharpness):
+    if not kernels:
+        request.getfixturevalue("torch_operations")
+    logits, (ids, targets, starts) = draw((3, 5, 40, 6), dtype)
+    cotangents = draw_cotangents(logits, (ids, targets, starts))
+    *_, expected = differentiate(match_probabilities, logits, (ids, targets, starts, sharpness), cotangents)
+    leaf = logits.clone().requires_grad_()
+    computed = leaf * 1
+    computed.retain_grad()
+    output = Rows(computed, sharpness).overwriting()
+    pull_back(one_target(output.token_probabilities, ids, targets, starts), cotangents).backward()
+    assert_close(leaf.grad, expected, PRECISION[dtype][1])
+    assert_close(computed.detach(), expected, PRECISION[dtype][1])
+
+
+def test_overwritten_logits_are_not_used_again(seed):
+    """Neither by a second backward pass nor by another function that needs them."""
+    logits, (ids, targets, starts) = draw((2, 3, 7, 4))
+    leaf = logits.clone().requires_grad_()
+    computed = leaf * 1
+    value = Rows(computed).overwriting().token_probabilities(ids, targets[..., None], starts).match_probs.sum()
+    squares = (computed**2).sum()
+    value.backward(retain_graph=True)
+    for later in (value, squares):
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            later.backward()
+
+
+def test_compiled_graphs_do_not_overwrite(seed):
+    logits, (ids, _, starts) = draw((2, 3, 7, 4))
+    leaf = logits.clone().requires_grad_()
+    computed = leaf * 1
+    torch.ops.bleugrad.row_probabilities(computed, ids, None, starts, 1.0, True)[0].sum().backward()
+    assert torch.equal(computed, logits)
+    assert dispatch.last_used()["row_probabilities"]
+
+
+def test_leaves_are_not_overwritten():
+    with pytest.raises(ValueError, match="logits is a leaf tensor; expected logits that a model computed"):
+        Rows(torch.zeros(1, 2, 3, requires_grad=True)).overwriting()
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
@@ -229,18 +284,18 @@ def test_log_probabilities_of_tokens_whose_probability_underflows(seed, form, dt
     """Logits a thousand apart: p is 0, log p is -2000, and its gradient is that of log_softmax."""
     logits, inputs = draw((4, 8, 15, 5), dtype, scale=1e3)
     cotangents = draw_cotangents(logits, inputs)
-    matched, log_probs, opening, grad = differentiate(FORMS[form], logits, inputs, cotangents)
+    matched, log_probs, opening, _, grad = differentiate(FORMS[form], logits, inputs, cotangents)
     expected = differentiate(plain, logits, inputs, cotangents)
     assert (logits.softmax(-1).gather(2, inputs[1][..., None]) == 0).any()
     torch.testing.assert_close(log_probs, expected[1], rtol=PRECISION[dtype][0], atol=0)
     assert_close(matched, expected[0], PRECISION[dtype][0])
     assert_close(opening, expected[2], PRECISION[dtype][0])
-    assert_close(grad, expected[3], PRECISION[dtype][1])
+    assert_close(grad, expected[4], PRECISION[dtype][1])
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_log_probabilities_just_above_and_below_the_switch_of_formulas(form):
-    """p = 1e-29 and 1e-31 in float32: both have the precision of the logits, which is that of log_softmax."""
+def test_small_log_probabilities_have_the_precision_of_the_logits(form):
+    """p from 1e-26 to 1e-48 in float32."""
     gap = torch.linspace(60, 110, 201)
     logits = torch.stack([torch.zeros_like(gap), gap], -1)[None]
     ids, targets = torch.zeros(1, 1, dtype=torch.long), torch.zeros(1, 201, dtype=torch.long)

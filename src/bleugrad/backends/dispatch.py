@@ -57,6 +57,9 @@ class Operation:
         gradients: the names of the inputs it is differentiable in.
         backends: those that have an accelerated implementation, in the order in which they are tried.
 
+    An operation with the input ``bool inplace`` may write a gradient over its first input. Compiled graphs and double
+    backward passes do not allow that, so the operators leave the input as it is.
+
     Called under torch.compile, the operation is one opaque operator in the graph. Elsewhere it calls the implementation
     directly and skips the custom-op overhead.
     """
@@ -74,6 +77,7 @@ class Operation:
         kinds, declared = zip(*(declaration.split() for declaration in inputs.split(", ")), strict=True)
         self.number, self.differentiable = outputs, tuple(declared.index(gradient) for gradient in gradients)
         self.tensors = sum(kind.startswith("Tensor") for kind in kinds)
+        self.inplace = declared.index("inplace") if "inplace" in declared else None
         self._modules: dict[str, ModuleType] = {}
         self._operator = self._define(inputs)
 
@@ -90,7 +94,8 @@ class Operation:
             keep |= value.requires_grad
         if keep and torch.is_grad_enabled():
             return _Rule.apply(self, *inputs)  # type: ignore[no-untyped-call]
-        return self._single(self.forward(False, inputs)[0])
+        outputs = self.forward(False, inputs)[0]
+        return outputs if self.number > 1 else outputs[0]
 
     def forward(self, keep: bool, inputs: tuple[Any, ...]) -> tuple[Outputs, Any, ModuleType]:
         """The outputs, ``kept``, and the module of the first backend that supports the inputs."""
@@ -158,6 +163,8 @@ class Operation:
         def run_backward(*values: Any) -> Any:
             grads, outputs, given = split(values[:-1])
             needs = values[-1]
+            if self.inplace is not None:
+                given = (*given[: self.inplace], False, *given[self.inplace + 1 :])
             placed = self.backward(None, None, tuple(needs), grads, outputs, given)
             empty = outputs[0].new_empty
             results = [placed[index] for index in self.differentiable]
@@ -235,7 +242,10 @@ class _Rule(torch.autograd.Function):
             return None, *operation.traced_backward(ctx, grads)
         inputs, outputs, needs = operation.saved(ctx)
         kept, ctx.kept = ctx.kept, None
-        return None, *operation.backward(ctx.implementation, kept, needs, grads, outputs, inputs)
+        found = operation.backward(ctx.implementation, kept, needs, grads, outputs, inputs)
+        if operation.inplace is not None and inputs[operation.inplace]:
+            inputs[0].detach()[:0].zero_()  # changes nothing, but tells autograd that the input was overwritten
+        return None, *found
 
 
 def _custom_op(name: str, function: Callable[..., Any], schema: str) -> Any:

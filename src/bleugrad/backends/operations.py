@@ -3,53 +3,65 @@
 Dimensions are those of the package's docstring. ``J`` counts tokens per position, ``W`` words per sentence.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from bleugrad.backends.dispatch import Operation, Outputs
-from bleugrad.backends.dtypes import compute_dtype
 
 
-def _gathered(like: Tensor, ids: Tensor, targets: Tensor | None, word_start: Tensor | None) -> Outputs:
+def _gathered(like: Tensor, ids: Tensor, targets: Tensor | None, word_start: Tensor | None, *_: Any) -> Outputs:
     """Empty outputs of the two operations that read the vocabulary; ``like`` is (B, T, ...)."""
-    batch, steps, _ = like.shape
-    matched = like.new_empty(batch, steps, ids.shape[1], dtype=compute_dtype(like))
+    rows = like.shape[:2]
+    matched = like.new_empty(*rows, ids.shape[1], dtype=torch.promote_types(like.dtype, torch.float32))
     log_probs = matched.new_empty(0 if targets is None else targets.shape)
-    return matched, log_probs, matched.new_empty(0 if word_start is None else (batch, steps))
+    opening = matched.new_empty(0 if word_start is None else rows)
+    return matched, log_probs, opening, matched.new_empty(0 if targets is None else rows), matched.new_empty(*rows, 3)
 
 
 row_probabilities = Operation(
     "row_probabilities",
-    "Tensor logits, Tensor ids, Tensor? targets, Tensor? word_start",
-    outputs=3,
+    "Tensor logits, Tensor ids, Tensor? targets, Tensor? word_start, float sharpness, bool inplace",
+    outputs=5,
     shapes=_gathered,
     gradients=("logits",),
     backends=("c", "triton"),
 )
-"""Probabilities of the tokens ``ids`` (B, L) at each position of ``logits`` (B, T, V): (B, T, L). Exact.
+"""What a loss needs of ``logits`` (B, T, V), in one read of them; their gradient in one write. Exact.
 
-Also the log-probabilities of ``targets`` (B, T, J), and the summed probability (B, T) of the tokens of ``word_start``
-(V,) bool; both are empty tensors if not asked for.
+With p = softmax(logits) and q = softmax(sharpness * logits):
+
+1. q of the tokens ``ids`` (B, L) at each position: (B, T, L).
+2. log p of ``targets`` (B, T, J), or an empty tensor.
+3. The sum of q over the tokens of ``word_start`` (V,) bool: (B, T), or an empty tensor.
+4. The mean of log p over the vocabulary: (B, T), or an empty tensor if there are no ``targets``.
+5. For the backward pass, (B, T, 3): the largest logit m, and the logarithms of the sums of exp(logits - m) and of
+   exp(sharpness * (logits - m)). A row that is not finite has no softmax, and its gradient is 0.
+
+With ``inplace`` the gradient is written over the logits.
 """
 
 
-def _framed(logits: Tensor, ids: Tensor, counted: Tensor | None, blank: int) -> Outputs:
+def _framed(logits: Tensor, ids: Tensor, *_: Any) -> Outputs:
     matched = _gathered(logits, ids, None, None)[0]
-    return matched, matched.new_empty(matched.shape[:2])
+    return matched, matched.new_empty(matched.shape[:2]), matched.new_empty(*matched.shape[:2], 2)
 
 
 frame_probabilities = Operation(
     "frame_probabilities",
-    "Tensor logits, Tensor ids, Tensor? counted, int blank",
-    outputs=2,
+    "Tensor logits, Tensor ids, Tensor? counted, int blank, float sharpness, bool inplace",
+    outputs=3,
     shapes=_framed,
     gradients=("logits",),
     backends=("c",),
 )
 """Probabilities of the tokens ``ids`` (B, L) at each frame of ``logits`` (B, T, V), and of repetitions: (B, T). Exact.
 
-A frame is a repetition if it holds the symbol of the frame before it, and not blank. Its probability is the sum of the
-products of the two rows. Frames that are not ``counted`` (B, T) are passed over; None counts all.
+The distribution of a frame is softmax(sharpness * logits). A frame is a repetition if it holds the symbol of the frame
+before it, and not blank. Its probability is the sum of the products of the two rows. Frames that are not ``counted``
+(B, T) are passed over; None counts all. The third output, (B, T, 2), is for the backward pass: the largest logit m and
+the logarithm of the sum of exp(sharpness * (logits - m)). With ``inplace`` the gradient is written over the logits.
 """
 
 
@@ -60,47 +72,70 @@ def _projected(
     ids: Tensor,
     targets: Tensor | None,
     word_start: Tensor | None,
-    mean_weight: bool,
+    sharpness: float,
+    frozen: bool,
 ) -> Outputs:
-    matched, log_probs, opening = _gathered(hidden, ids, targets, word_start)
-    rows = hidden.shape[0] * hidden.shape[1]
-    expected = matched.new_empty(rows if mean_weight else 0, hidden.shape[2])
-    return matched, log_probs, opening, expected, matched.new_empty(rows)
+    outputs = _gathered(hidden, ids, targets, word_start)
+    return *outputs, outputs[0].new_empty(hidden.shape if frozen else 0)
 
 
 projected_probabilities = Operation(
     "projected_probabilities",
-    "Tensor hidden, Tensor weight, Tensor? bias, Tensor ids, Tensor? targets, Tensor? word_start, bool mean_weight",
-    outputs=5,
+    "Tensor hidden, Tensor weight, Tensor? bias, Tensor ids, Tensor? targets, Tensor? word_start, float sharpness, "
+    "bool frozen",
+    outputs=6,
     shapes=_projected,
     gradients=("hidden", "weight", "bias"),
 )
-"""The three outputs of :data:`row_probabilities` for ``logits = hidden @ weight.T + bias``, in chunks of rows. Exact.
+"""The outputs of :data:`row_probabilities` for ``logits = hidden @ weight.T + bias``, in chunks of rows. Exact.
 
-Two more serve the backward pass: the expected row of the weight under each position's distribution (B T, H), empty
-unless ``mean_weight``, and the log-normaliser (B T,).
+If ``frozen``, only the hidden states get a gradient, and the sixth output serves it: the expected row of the weight
+under each position's distribution (B, T, H). It is empty otherwise.
 """
 
 
-def _sampled(logits: Tensor, uniform: Tensor, chosen: Tensor, word_start: Tensor | None) -> Outputs:
-    batch, steps, samples = uniform.shape
-    tokens = uniform.new_empty(batch, steps, samples, dtype=torch.int64)
-    log_probs = logits.new_empty(batch, steps, samples + chosen.shape[2], dtype=compute_dtype(logits))
-    greedy = tokens.new_empty(batch, steps)
-    return tokens, log_probs, greedy, log_probs.new_empty(0 if word_start is None else (batch, steps))
-
-
-sampled_rows = Operation(
-    "sampled_rows",
-    "Tensor logits, Tensor uniform, Tensor chosen, Tensor? word_start",
-    outputs=4,
-    shapes=_sampled,
-    gradients=("logits",),
+sampled_tokens = Operation(
+    "sampled_tokens",
+    "Tensor logits, Tensor uniform",
+    outputs=2,
+    shapes=lambda logits, uniform: (
+        torch.empty_like(uniform, dtype=torch.int64),
+        uniform.new_empty(uniform.shape[:2], dtype=torch.int64),
+    ),
 )
 """Tokens drawn from each row of ``logits`` (B, T, V) by inverting its running sum at ``uniform`` (B, T, S) in 0..1.
 
-Returns the tokens (B, T, S), the log-probabilities of these and of the tokens ``chosen`` (B, T, J) as (B, T, S + J),
-the most likely token (B, T), and the summed probability (B, T) of the tokens of ``word_start``, or an empty tensor.
+Returns the tokens (B, T, S), and the most likely token (B, T).
+"""
+
+
+def _counted(
+    match_probs: Tensor, opening: Tensor | None, order: Tensor | None, limits: Tensor, ends: Tensor, *sizes: int
+) -> Outputs:
+    batch, steps, width = match_probs.shape
+    columns, extra = sizes
+    new, total = match_probs.new_empty, steps + extra
+    opened = [new(0 if opening is None else (total, batch)) for _ in range(2)]
+    ending = [new(0 if columns == width else shape) for shape in ((total, batch), (batch, total + 1))]
+    return new(total, batch, columns), *opened, *ending
+
+
+counted_rows = Operation(
+    "counted_rows",
+    "Tensor match_probs, Tensor? opening, Tensor? order, Tensor limits, Tensor ends, int columns, int extra",
+    outputs=5,
+    shapes=_counted,
+    gradients=("match_probs", "opening"),
+    backends=("c", "triton"),
+)
+"""The rows of ``match_probs`` (B, T, C) that count, time first: (T', B, L), with ``extra`` rows of zeros after T.
+
+The first ``limits`` (B,) positions count, read in ``order`` (B, T); None is all in order. L is ``columns``. If C is
+larger, the last column is EOS. A sequence ends at ``ends`` (B,) at the latest. Further outputs, empty if not asked for:
+
+* from ``opening`` (B, T): the probability that token t opens a word, and that a word can end at t, (T', B) each; tokens
+  of extra rows open words;
+* from EOS: ``alive`` (T', B) and ``stop`` (B, T' + 1) of :class:`bleugrad.lengths.lengths.Stopping`.
 """
 
 word_probabilities = Operation(
@@ -219,4 +254,24 @@ segment_words = Operation(
 Returns (B, K, W) each: the first column of the word among the K R columns, its number of tokens, a number that is equal
 within a sentence iff the words are, and whether it begins with a token that continues a word; then the number of words
 (B, K).
+"""
+
+
+def _clipped(ids: Tensor, lengths: Tensor, max_order: int) -> Outputs:
+    batch, columns = ids.shape[0], ids.shape[1] * ids.shape[2]
+    clips = ids.new_empty(batch, max_order, columns)
+    return clips, clips.new_empty(max_order - 1, *clips.shape, dtype=torch.bool)
+
+
+ngram_clips = Operation(
+    "ngram_clips",
+    "Tensor ids, Tensor lengths, int max_order",
+    outputs=2,
+    shapes=_clipped,
+    backends=("c", "triton"),
+)
+"""The distinct n-grams of references ``ids`` (B, K, R) with ``lengths`` (B, K), on L = K R columns.
+
+Returns ``clips`` (B, N, L), the largest count over references at the first occurrence of an n-gram and 0 elsewhere, and
+``overlaps`` (N - 1, B, N, L), True at d - 1 where an n-gram that fits into the columns equals itself shifted by d < n.
 """

@@ -100,4 +100,4 @@ def _repeat(gathered: TokenProbabilities, targets: Targets, patterns: Patterns) 
     units = tokens if words is None else words.references
     limits, columns = again(targets.limits), again(targets.columns)
     targets = replace(targets, limits=limits, tokens=tokens, units=units, columns=columns, words=words)
-    return TokenProbabilities(*map(again, gathered)), replace(targets, patterns=patterns)
+    return TokenProbabilities(*map(again, gathered[:3])), replace(targets, patterns=patterns)

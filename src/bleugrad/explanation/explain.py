@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from bleugrad.arguments import check_choice, check_int
-from bleugrad.backends.torch.sampled_rows import draw_tokens
+from bleugrad.backends.torch.sampled_tokens import draw_tokens
 from bleugrad.expectation import expected_bleu
 from bleugrad.explanation.contributions import contributions, windows_by_start
 from bleugrad.explanation.reference_texts import ReferenceTexts, used_columns

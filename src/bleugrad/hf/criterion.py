@@ -56,7 +56,7 @@ class BlendedParts:
         labelled, mask = labels != IGNORED, without(labels, self.excluded) != IGNORED
         if references is not None:
             references = without(references.to(labels.device), self.excluded)
-        value, statistics, targets = expected_score(
+        value, statistics, _ = expected_score(
             logits,
             self.expectation,
             labels=labels,
@@ -68,9 +68,8 @@ class BlendedParts:
         )
         if risks is not None:
             value = 1 - risks
-        log_probs, found = statistics.label_log_probs, targets.labels
+        log_probs = statistics.label_log_probs
         assert log_probs is not None
-        assert found is not None
         counts, bleu = labelled.sum(1).to(value.dtype), self.blend * (1 - value)
         if self.adaptive:
             bleu = adaptive_weight(log_probs, labelled, self.expectation.level, self.pool) * bleu
@@ -82,8 +81,7 @@ class BlendedParts:
         self.measured = self._measurements(value, nll_sum, counts, statistics, interval)
         if self.blend == 1 and not self.adaptive:
             return torch.stack([bleu, torch.zeros_like(bleu)])  # 0 times inf is not 0
-        if self.label_smoothing > 0:
-            log_probs = smoothed_log_probs(log_probs, logits, found, self.label_smoothing)
+        log_probs = smoothed_log_probs(log_probs, statistics.mean_log_probs, self.label_smoothing)
         nll = (1.0 if self.adaptive else 1 - self.blend) * torch.where(labelled, -log_probs, 0).sum(1)
         return torch.stack([bleu, nll.sum() if self.weighting == "tokens" else (nll / counts.clamp(min=1)).sum()])
 

@@ -1,6 +1,7 @@
 """Distributions of the hypothesis length, fixed or random, in tokens or words."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -42,28 +43,24 @@ class FixedLengths(Lengths):
 class Stopping:
     """How sequences end before their first EOS, or at their limit.
 
-    ``alive`` (T, B) is the probability that token t is not EOS, ``survival`` (T, B) that none of the tokens 0..t is,
-    and ``stop`` (B, T + 1) that a hypothesis which has reached length l ends there.
+    ``alive`` (T, B) is the probability that token t is not EOS, and ``stop`` (B, T + 1) that a hypothesis which has
+    reached length l ends there.
 
     ``P(length = l) = P(length >= l) * p[l, EOS]`` for l below the limit, with
     ``P(length >= l) = prod_{s < l} (1 - p[s, EOS])``; what is left falls on the limit. Exact.
     """
 
     alive: Tensor
-    survival: Tensor
     stop: Tensor
+
+    @cached_property
+    def survival(self) -> Tensor:
+        """(T, B), the probability that none of the tokens 0..t is EOS."""
+        return running_product(self.alive.t()).t()
 
     def lengths(self) -> Lengths:
         """The distribution of the length in tokens."""
         return Lengths(torch.nn.functional.pad(self.survival.t(), (1, 0), value=1.0) * self.stop)
-
-
-def stopping(eos_probs: Tensor, limits: Tensor) -> Stopping:
-    """How sequences end, from the probability of EOS (B, T), which is 0 after the limits (B,)."""
-    alive = 1 - eos_probs
-    at_limit = torch.arange(eos_probs.shape[1] + 1, device=limits.device) == limits[:, None]
-    stop = torch.nn.functional.pad(eos_probs, (0, 1)) + at_limit
-    return Stopping(alive.t(), running_product(alive).t(), stop)
 
 
 def word_counts(opening: Tensor, limits: Tensor, ending: Stopping | None = None) -> Lengths:

@@ -37,11 +37,12 @@ def expected_bleu_loss(
     cross_entropy_weight: float = 0.0,
     label_smoothing: float = 0.0,
     adaptive: bool = False,
+    inplace: bool = False,
     process_group: Group = None,
 ) -> Tensor:
     """1 - expected BLEU. :class:`bleugrad.ExpectedBLEULoss` describes the arguments."""
     score = BLEU(max_order, weights, smoothing)
-    expectation = Expectation(score, method, level, eos_id, ignore_index, sharpness, end_positions)
+    expectation = Expectation(score, method, level, eos_id, ignore_index, sharpness, end_positions, inplace)
     shared = (expectation, reduction, process_group, cross_entropy_weight)
     options = ExpectedOptions(*shared, label_smoothing, adaptive)
     return expected_score_loss(logits, labels, references, mask, word_start, options)
@@ -92,9 +93,7 @@ def expected_score_loss(
         loss = options.reduce(loss, targets.limits > 0)
     if log_probs is None:
         return loss
-    if options.label_smoothing > 0:
-        assert targets.labels is not None
-        log_probs = smoothed_log_probs(log_probs, logits, targets.labels, options.label_smoothing)
+    log_probs = smoothed_log_probs(log_probs, statistics.mean_log_probs, options.label_smoothing)
     return options.add_cross_entropy(loss, log_probs, targets)
 
 
@@ -156,7 +155,7 @@ class ExpectedBLEULoss(ExpectedScoreLoss):
         smoothing: added to matches and totals of every order.
         eos_id: makes the length random: a hypothesis ends before its first EOS, and so do labels and references.
         sharpness: scores distributions proportional to p ^ sharpness, so that the model itself need not become certain.
-            The cross-entropy is that of the model. Values other than 1 need one more tensor of the size of the logits.
+            The cross-entropy is that of the model. Both come from the same pass over the logits.
         end_positions: with ``eos_id``, the number of tokens that match nothing and are added to a hypothesis that does
             not end in time. With 0, such a hypothesis has one token too many. "half" is half the number of tokens, or
             words, of the reference. It balances the gradients that lower EOS before the end of the reference and raise
@@ -174,13 +173,15 @@ class ExpectedBLEULoss(ExpectedScoreLoss):
         adaptive: multiplies ``1 - BLEU`` by :func:`bleugrad.losses.recipe.bleu_weight`, which is near 0 if the model
             predicts the labels badly, so that cross-entropy trains a weak model. At sentence level each sentence has
             its own weight, at corpus level the batch has one. Needs ``cross_entropy_weight``.
+        inplace: the backward pass writes the gradient over the logits, so that no second tensor of their size exists.
+            The logits cannot be used afterwards, and must not be a leaf of the graph. Compiled graphs ignore it.
         process_group: pools statistics over its processes. If gradients are averaged over processes, as
             ``DistributedDataParallel`` does, loss and gradients equal those of one process with the whole batch. An
             error with "sum" and "none" at sentence level, where there is nothing to pool.
 
-    The forward pass computes one softmax, the backward pass scales it, and both need one tensor of the size of the
-    logits. All other steps take O(B T R) per order, which dominates if V is small compared with N R. Double backward is
-    not supported.
+    The forward pass reads the logits once, and so does the backward pass, which writes their gradient: the only other
+    tensor of their size. All other steps take O(B T R) per order, which dominates if V is small compared with N R.
+    Double backward is not supported.
 
     Example:
         >>> import torch, bleugrad
@@ -210,10 +211,11 @@ class ExpectedBLEULoss(ExpectedScoreLoss):
         cross_entropy_weight: float = 0.0,
         label_smoothing: float = 0.0,
         adaptive: bool = False,
+        inplace: bool = False,
         process_group: Group = None,
     ) -> None:
         score = BLEU(max_order, weights, smoothing)
-        expectation = Expectation(score, method, level, eos_id, ignore_index, sharpness, end_positions)
+        expectation = Expectation(score, method, level, eos_id, ignore_index, sharpness, end_positions, inplace)
         shared = (expectation, reduction, process_group, cross_entropy_weight)
         LossBase.__init__(self, ExpectedOptions(*shared, label_smoothing, adaptive), word_start)
 
@@ -235,6 +237,7 @@ class ExpectedBLEULoss(ExpectedScoreLoss):
         cross_entropy_weight: float = 1.0,
         label_smoothing: float = 0.0,
         adaptive: bool = True,
+        inplace: bool = False,
         process_group: Group = None,
     ) -> "ExpectedBLEULoss":
         """Return the loss with the recommended options of :mod:`bleugrad.losses.recipe` as defaults. Needs ``eos_id``.
@@ -259,5 +262,6 @@ class ExpectedBLEULoss(ExpectedScoreLoss):
             cross_entropy_weight=cross_entropy_weight,
             label_smoothing=label_smoothing,
             adaptive=adaptive,
+            inplace=inplace,
             process_group=process_group,
         )

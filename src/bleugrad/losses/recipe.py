@@ -18,8 +18,6 @@ import torch
 from torch import Tensor
 
 from bleugrad.distributed import Pool
-from bleugrad.outputs.output import Output
-from bleugrad.outputs.rows import as_output
 
 LEVEL = "sentence"
 END_POSITIONS = "half"
@@ -56,6 +54,10 @@ def adaptive_weight(label_log_probs: Tensor, labelled: Tensor, level: str, pool:
     return bleu_weight(sums[0] / sums[1].clamp(min=1))
 
 
-def smoothed_log_probs(label_log_probs: Tensor, logits: Tensor | Output, labels: Tensor, smoothing: float) -> Tensor:
+def smoothed_log_probs(label_log_probs: Tensor, mean_log_probs: Tensor | None, smoothing: float) -> Tensor:
     """``(1 - e) log p[label] + e mean_v log p[v]`` with e = ``smoothing``, (B, T)."""
-    return label_log_probs - smoothing * as_output(logits).label_margins(labels)
+    if smoothing == 0:
+        return label_log_probs
+    if mean_log_probs is None:
+        raise TypeError(f"label_smoothing is {smoothing}, but this kind of output does not support it; expected 0")
+    return (1 - smoothing) * label_log_probs + smoothing * mean_log_probs

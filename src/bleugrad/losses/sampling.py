@@ -107,7 +107,7 @@ class SampledOptions(LossOptions):
 
 @dataclass(frozen=True)
 class SampledRows:
-    """Samples of the rows of a batch, and log-probabilities of chosen tokens from the same softmax.
+    """Samples of the rows of a batch, and log-probabilities of chosen tokens.
 
     ``tokens`` (B, S, T) have ``log_probs`` (B, S, T). ``greedy`` (B, T) is the most likely token of each row.
     ``chosen_log_probs`` (B, T, J) belong to the chosen tokens. ``label_log_probs`` (B, T) belong to the labels; they
@@ -156,7 +156,11 @@ def sample_rows(logits: Tensor, targets: Targets, options: SampledOptions, chose
         chosen = torch.cat([chosen, given_labels(targets, "cross_entropy_weight is above 0")[..., None]], 2)
     opening_of = None if targets.patterns is None else targets.word_start
     uniform = options.draws.uniform(batch, steps, logits.device)
-    tokens, log_probs, greedy, opening = operations.sampled_rows(logits, uniform, chosen, opening_of)
+    tokens, greedy = operations.sampled_tokens(logits.detach(), uniform)
+    every = torch.cat([tokens, chosen], 2)
+    _, log_probs, opening, *_ = operations.row_probabilities(
+        logits, targets.columns[:, :0], every, opening_of, 1.0, False
+    )
     check_rows(log_probs, targets)
     of_tokens, of_chosen, of_labels = log_probs[..., :number], log_probs[..., number:], None
     if with_labels:

@@ -1,11 +1,13 @@
 """Expected statistics, matches and lengths, and how they follow from independent rows."""
 
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from bleugrad.lengths.lengths import FixedLengths, Lengths, Stopping, stopping, word_counts
+from bleugrad.backends import operations
+from bleugrad.lengths.lengths import FixedLengths, Lengths, Stopping, word_counts
 from bleugrad.matches.method import MatchMethod
 from bleugrad.references.ngrams import Patterns
 from bleugrad.references.sequences import References
@@ -46,6 +48,7 @@ class ExpectedStatistics:
         references: the references in these units.
         windows: what certified intervals are made of; None for outputs that have none.
         label_log_probs: (B, T), log-probability of each label, if it was asked for.
+        mean_log_probs: (B, T), mean log-probability of all tokens, if that was asked for and the output supports it.
     """
 
     matches: Tensor
@@ -53,6 +56,7 @@ class ExpectedStatistics:
     references: References
     windows: RowWindows | None = None
     label_log_probs: Tensor | None = None
+    mean_log_probs: Tensor | None = None
 
 
 def row_statistics(match_probs: Tensor, opening: Tensor, targets: Targets, method: MatchMethod) -> ExpectedStatistics:
@@ -67,19 +71,28 @@ def row_statistics(match_probs: Tensor, opening: Tensor, targets: Targets, metho
     check_rows(match_probs, targets)
     words, patterns, ending = targets.words, targets.patterns, None
     assert patterns is not None
-    opened = None if words is None else counted_first(opening, targets)
-    probs, opened, limits = with_end_positions(counted_first(match_probs, targets), opened, targets)
+    if words is None and targets.eos_id is None:
+        known, probs = targets.limits[:, None], counted_first(match_probs, targets).transpose(0, 1).contiguous()
+        lengths: Lengths = FixedLengths(torch.ones_like(known, dtype=probs.dtype), known)
+        windows = RowWindows(probs, patterns, targets.limits)
+        return ExpectedStatistics(method.rows(windows), lengths, targets.units, windows)
+    extra, ends = end_positions(targets)
+    openings = None if words is None else opening
+    columns = match_probs.shape[2] - (targets.eos_id is not None)
+    inputs: tuple[Tensor | None, ...] = (match_probs, openings, targets.order, targets.limits, ends)
+    if targets.order is None and targets.eos_id is None:  # the rows stay where they are, uncopied
+        inputs, columns = (match_probs.detach()[..., :0], *inputs[1:]), 0
+    probs, opened, boundary, alive, stop = operations.counted_rows(*inputs, columns, extra)
+    if columns == 0:
+        probs = match_probs.transpose(0, 1)
     if targets.eos_id is not None:
-        probs, ending = probs[..., :-1], stopping(probs[..., -1], limits)
-    units = probs.transpose(0, 1)
-    if words is None or opened is None:
-        known = limits[:, None]
-        lengths = FixedLengths(torch.ones_like(known, dtype=units.dtype), known) if ending is None else ending.lengths()
-        windows = RowWindows(units.contiguous(), patterns, limits, ending)
+        ending = Stopping(alive, stop)
+    if words is None:
+        assert ending is not None
+        lengths, windows = ending.lengths(), RowWindows(probs, patterns, ends, ending)
     else:
-        opened = opened.t().contiguous()
-        lengths, boundary = word_counts(opened, limits, ending), word_boundary(opened, limits, ending)
-        windows = RowWindows(word_probabilities(units, words), patterns, limits, ending, opened, boundary)
+        lengths = word_counts(opened, ends, ending)
+        windows = RowWindows(word_probabilities(probs, words), patterns, ends, ending, opened, boundary)
     return ExpectedStatistics(method.rows(windows), lengths, targets.units, windows)
 
 
@@ -87,9 +100,11 @@ def check_rows(probs: Tensor, targets: Targets) -> None:
     """Raise if a row that counts has no softmax. Any number that was computed from it is NaN then, of (B, T, L)."""
     if not targets.checked:
         return
-    bad = probs.detach()[..., 0].isnan()
-    if (bad := bad if targets.mask is None else bad & targets.mask).any():
-        _raise_broken_row(bad, targets.of)
+    found = probs.detach()[..., 0]
+    if math.isnan(found.sum()):
+        bad = found.isnan() if targets.mask is None else found.isnan() & targets.mask
+        if bad.any():
+            _raise_broken_row(bad, targets.of)
 
 
 def _raise_broken_row(bad: Tensor, of: str) -> None:
@@ -111,26 +126,8 @@ def counted_first(probs: Tensor, targets: Targets) -> Tensor:
     return probs.gather(1, order).masked_fill(after, 0)
 
 
-def with_end_positions(probs: Tensor, opening: Tensor | None, targets: Targets) -> tuple[Tensor, Tensor | None, Tensor]:
-    """Append the end positions: tokens that match nothing, each a word of its own, in sentences that count.
-
-    Takes and returns (B, T, L) and (B, T), and returns the new limits (B,).
-    """
+def end_positions(targets: Targets) -> tuple[int, Tensor]:
+    """The most positions that are appended to a sentence, and where each that counts ends at the latest, (B,)."""
     limits, number = targets.limits, targets.end_positions
     most = number if isinstance(number, int) else (targets.tokens.ids.shape[2] + 1) // 2
-    if most == 0:
-        return probs, opening, limits
-    pad = torch.nn.functional.pad
-    if opening is not None:
-        after = torch.arange(opening.shape[1] + most, device=limits.device) >= limits[:, None]
-        opening = pad(opening, (0, most)).masked_fill(after, 1)
-    return pad(probs, (0, 0, 0, most)), opening, torch.where(limits > 0, limits + number, 0)
-
-
-def word_boundary(opening: Tensor, limits: Tensor, ending: Stopping | None) -> Tensor:
-    """(T, B): probability that the token after t opens a word or the sequence ends there."""
-    after = torch.arange(1, opening.shape[0] + 1, device=limits.device)[:, None]
-    opens = opening.roll(-1, 0)
-    if ending is not None:
-        opens = opens + ending.stop[:, 1:].t()
-    return opens.masked_fill(after >= limits, 1)
+    return most, limits if most == 0 else torch.where(limits > 0, limits + number, 0)

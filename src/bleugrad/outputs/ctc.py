@@ -58,10 +58,6 @@ class CTC(UnalignedOutput):
         self.logits, self.blank_id, self.sharpness = logits, blank_id, sharpness
         self.lengths = None if lengths is None else check_lengths("lengths", lengths, batch, steps, logits.device)
 
-    def sharpened(self, sharpness: float) -> "CTC":
-        """Logits multiplied by ``sharpness`` for matches and lengths; the CTC loss stays that of the model."""
-        return CTC(self.logits, blank_id=self.blank_id, lengths=self.lengths, sharpness=self.sharpness * sharpness)
-
     def statistics(self, targets: Targets, method: MatchMethod, label_log_probs: bool = False) -> ExpectedStatistics:
         """See :meth:`Output.statistics`."""
         self.check_options(targets)
@@ -71,9 +67,9 @@ class CTC(UnalignedOutput):
             if bool(((ids == self.blank_id) & within).any()):
                 raise ValueError(f"references hold blank_id {self.blank_id}; expected tokens, padded with ignore_index")
         ids = torch.nn.functional.pad(targets.columns, (0, 1), value=self.blank_id)
-        logits = self.logits if self.sharpness == 1 else self.logits * self.sharpness
         counted = None if targets.order is None else targets.mask
-        match_probs, repeated = operations.frame_probabilities(logits, ids, counted, self.blank_id)
+        asked = (ids, counted, self.blank_id, self.sharpness, self.inplace)
+        match_probs, repeated, _ = operations.frame_probabilities(self.logits, *asked)
         found = frame_statistics(match_probs, repeated, targets, method)
         return replace(found, label_log_probs=self._label_log_probs(targets)) if label_log_probs else found
 

@@ -58,17 +58,13 @@ class Graph(UnalignedOutput):
         self.logits, self.transitions, self.sharpness = logits, transitions, sharpness
         self.lengths = None if lengths is None else check_lengths("lengths", lengths, batch, steps, logits.device)
 
-    def sharpened(self, sharpness: float) -> "Graph":
-        """Logits of the tokens multiplied by ``sharpness``."""
-        return Graph(self.logits, self.transitions, lengths=self.lengths, sharpness=self.sharpness * sharpness)
-
     def statistics(self, targets: Targets, method: MatchMethod, label_log_probs: bool = False) -> ExpectedStatistics:
         """See :meth:`Output.statistics`."""
         self.check_options(targets)
         if label_log_probs:
             raise TypeError("cross_entropy_weight is above 0, but Graph has no cross-entropy of labels; expected 0")
-        logits = self.logits if self.sharpness == 1 else self.logits * self.sharpness
-        match_probs = operations.row_probabilities(logits, targets.columns, None, None)[0]
+        asked = (targets.columns, None, None, self.sharpness, self.inplace)
+        match_probs = operations.row_probabilities(self.logits, *asked)[0]
         return path_statistics(match_probs, self._transition_probs(targets), targets, method)
 
     def _transition_probs(self, targets: Targets) -> Tensor:

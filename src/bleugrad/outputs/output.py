@@ -1,6 +1,7 @@
 """What every kind of output has in common."""
 
 from abc import ABC, abstractmethod
+from copy import copy
 
 import torch
 from torch import Tensor
@@ -32,22 +33,39 @@ class Output(ABC):
     lengths: Tensor | None = None
     """(B,), how many positions of each sentence count; None for all."""
 
+    sharpness: float | None = None
+    """Distributions proportional to p ^ sharpness are scored; None for outputs that support 1 only."""
+
+    logits: Tensor
+    """The logits, if the output has them."""
+
+    inplace = False
+    """Whether the backward pass writes the gradient over the logits."""
+
     def sharpened(self, sharpness: float) -> "Output":
-        """The same output with distributions proportional to p ^ sharpness, where it supports that."""
-        raise TypeError(f"sharpness is {sharpness}, but {type(self).__name__} supports 1 only")
+        """The same output with distributions proportional to p ^ sharpness; log-probabilities of labels stay."""
+        if self.sharpness is None:
+            raise TypeError(f"sharpness is {sharpness}, but {type(self).__name__} supports 1 only")
+        other = copy(self)
+        other.sharpness = self.sharpness * sharpness
+        return other
 
-    def label_margins(self, labels: Tensor) -> Tensor:
-        """The logit of each label (B, T) minus the mean logit of its row, (B, T), for label smoothing.
-
-        The mean of -log p over the vocabulary is -log p[label] plus this margin.
-        """
-        raise TypeError(f"label_smoothing is above 0, but {type(self).__name__} does not support it; expected 0")
+    def overwriting(self) -> "Output":
+        """The same output, whose backward pass writes the gradient over the logits."""
+        if not hasattr(self, "logits"):
+            raise TypeError(f"inplace is True, but {type(self).__name__} has no logits; expected False")
+        if self.logits.is_leaf and self.logits.requires_grad:
+            raise ValueError("inplace is True, but logits is a leaf tensor; expected logits that a model computed")
+        other = copy(self)
+        other.inplace = True
+        return other
 
     @abstractmethod
     def statistics(self, targets: Targets, method: MatchMethod, label_log_probs: bool = False) -> ExpectedStatistics:
         """The expected statistics against the targets, differentiable.
 
-        ``method`` says how matches are expected. With ``label_log_probs`` also the log-probability of each label.
+        ``method`` says how matches are expected. With ``label_log_probs`` also the log-probability of each label, and,
+        where label smoothing is supported, the mean log-probability of all tokens.
         """
 
 

@@ -9,8 +9,6 @@ from torch import Tensor
 from torch._C._functorch import is_functorch_wrapped_tensor
 
 from bleugrad.backends import operations
-from bleugrad.backends.dtypes import compute_dtype
-from bleugrad.backends.normalisers import PROVIDERS, RowLoss, normalised_probabilities
 from bleugrad.matches.method import MatchMethod
 from bleugrad.matches.statistics import ExpectedStatistics, row_statistics
 from bleugrad.outputs.output import Output
@@ -19,11 +17,16 @@ from bleugrad.references.targets import Targets
 
 
 class TokenProbabilities(NamedTuple):
-    """``match_probs`` (B, T, L); ``target_log_probs`` (B, T, J) and ``opening`` (B, T) if asked for, else empty."""
+    """``match_probs`` (B, T, L); ``target_log_probs`` (B, T, J) and ``opening`` (B, T) if asked for, else empty.
+
+    ``mean_log_probs`` (B, T) is the mean log-probability of all tokens. Label smoothing needs it; None where an output
+    does not support that.
+    """
 
     match_probs: Tensor
     target_log_probs: Tensor
     opening: Tensor
+    mean_log_probs: Tensor | None = None
 
 
 class RowOutput(Output):
@@ -50,7 +53,8 @@ class RowOutput(Output):
         statistics = row_statistics(probs.match_probs, probs.opening, targets, method)
         if not label_log_probs:
             return statistics
-        return replace(statistics, label_log_probs=probs.target_log_probs.squeeze(-1))
+        log_probs = probs.target_log_probs.squeeze(-1)
+        return replace(statistics, label_log_probs=log_probs, mean_log_probs=probs.mean_log_probs)
 
 
 class Rows(RowOutput):
@@ -58,8 +62,8 @@ class Rows(RowOutput):
 
     ``G[b, t, j] = exp(logits[b, t, ids[b, j]] - logsumexp(logits[b, t]))``, in float32, or float64 for float64 logits.
     The softmax subtracts each row's maximum, so nothing overflows; what underflows is 0 with zero gradient. O(B T V)
-    time; beyond G one tensor of the logits' size, which the backward pass returns as their gradient. Double backward is
-    not supported and says so.
+    time: the logits are read once forward and once backward. The gradient is the only other tensor of their size.
+    Double backward is not supported and says so.
     """
 
     def __init__(self, logits: Tensor, sharpness: float = 1.0) -> None:
@@ -69,22 +73,10 @@ class Rows(RowOutput):
         self.shape, self.device = (batch, steps, vocabulary), logits.device
         self.logits, self.sharpness = logits, sharpness
 
-    def sharpened(self, sharpness: float) -> "Rows":
-        """Logits multiplied by ``sharpness`` for matches; the log-probabilities of targets stay those of the model."""
-        return Rows(self.logits, self.sharpness * sharpness)
-
     def token_probabilities(self, ids: Tensor, targets: Tensor | None, word_start: Tensor | None) -> TokenProbabilities:
         """See :meth:`RowOutput.token_probabilities`."""
-        if self.sharpness == 1:
-            return TokenProbabilities(*operations.row_probabilities(self.logits, ids, targets, word_start))
-        plain, sharp = Rows(self.logits), Rows(self.logits * self.sharpness)
-        return _two_passes(plain, sharp, ids, targets, word_start)
-
-    def label_margins(self, labels: Tensor) -> Tensor:
-        """See :meth:`Output.label_margins`. O(B T V); the backward pass makes two tensors of the logits' size."""
-        kind = compute_dtype(self.logits)
-        chosen = self.logits.gather(2, labels[..., None]).squeeze(2)
-        return chosen.to(kind) - self.logits.mean(2, dtype=kind)
+        asked = (ids, targets, word_start, self.sharpness, self.inplace)
+        return TokenProbabilities(*operations.row_probabilities(self.logits, *asked)[:4])
 
 
 class Projection(RowOutput):
@@ -98,14 +90,10 @@ class Projection(RowOutput):
         weight: (V, H), the output projection.
         bias: (V,), or None.
         sharpness: scores distributions proportional to p ^ sharpness.
-        normaliser: a fused cross-entropy that computes the log-normalisers: "torch" for the chunked
-            ``torch.nn.functional.linear_cross_entropy`` (torch 2.13), "cut_cross_entropy" for Apple's package, or a
-            function of hidden states (rows, H), weight, bias and tokens (rows,) that returns the cross-entropy of each
-            row. None for this package's own chunks, which words are always counted with.
 
-    O(B T V H) time: four products of the size of the projection forward and backward, two if weight and bias need no
-    gradient (three in words). Memory: the gradients of the inputs, one chunk of logits no larger than ``hidden`` or 64
-    rows, and two more tensors of the size of ``hidden``.
+    O(B T V H) time: four products of the size of the projection forward and backward. If weight and bias need no
+    gradient there are two, or three with words or a sharpness. Memory: the gradients of the inputs, one chunk of logits
+    no larger than ``hidden`` or 64 rows, and two more tensors of the size of ``hidden``.
 
     Example:
         >>> import torch, bleugrad
@@ -120,14 +108,7 @@ class Projection(RowOutput):
 
     name = "hidden @ weight.T"
 
-    def __init__(
-        self,
-        hidden: Tensor,
-        weight: Tensor,
-        bias: Tensor | None = None,
-        sharpness: float = 1.0,
-        normaliser: str | RowLoss | None = None,
-    ) -> None:
+    def __init__(self, hidden: Tensor, weight: Tensor, bias: Tensor | None = None, sharpness: float = 1.0) -> None:
         batch, steps, width = check_floating("hidden", hidden, "(B, T, H)", 3).shape
         vocabulary, found = check_floating("weight", weight, "(V, H)", 2).shape
         if found != width or vocabulary == 0:
@@ -135,49 +116,15 @@ class Projection(RowOutput):
         if bias is not None and check_floating("bias", bias, "(V,)", 1).shape[0] != vocabulary:
             raise ValueError(f"bias has shape {tuple(bias.shape)}; expected ({vocabulary},), V as in weight")
         self.shape, self.device = (batch, steps, vocabulary), hidden.device
-        if isinstance(normaliser, str) and normaliser not in PROVIDERS:
-            raise ValueError(f"normaliser is {normaliser!r}; expected one of {', '.join(PROVIDERS)}, or a function")
         self.hidden, self.weight, self.bias, self.sharpness = hidden, weight, bias, sharpness
-        self.normaliser = PROVIDERS[normaliser] if isinstance(normaliser, str) else normaliser
-
-    def sharpened(self, sharpness: float) -> "Projection":
-        """See :meth:`Rows.sharpened`."""
-        return Projection(self.hidden, self.weight, self.bias, self.sharpness * sharpness, self.normaliser)
 
     def token_probabilities(self, ids: Tensor, targets: Tensor | None, word_start: Tensor | None) -> TokenProbabilities:
         """See :meth:`RowOutput.token_probabilities`."""
-        if self.sharpness != 1:
-            bias = None if self.bias is None else self.bias * self.sharpness
-            plain, sharp = (
-                Projection(self.hidden, self.weight, self.bias, normaliser=self.normaliser),
-                Projection(self.hidden * self.sharpness, self.weight, bias, normaliser=self.normaliser),
-            )
-            return _two_passes(plain, sharp, ids, targets, word_start)
-        if self.normaliser is not None and word_start is None:
-            known = normalised_probabilities((self.hidden, self.weight, self.bias), ids, targets, self.normaliser)
-            return TokenProbabilities(*known, self.hidden.new_empty(0))
-        mean_weight = torch.is_grad_enabled() and self.hidden.requires_grad and word_start is None
-        inputs = (self.hidden, self.weight, self.bias, ids, targets, word_start, mean_weight)
-        return TokenProbabilities(*operations.projected_probabilities(*inputs)[:3])
-
-    def label_margins(self, labels: Tensor) -> Tensor:
-        """See :meth:`Output.label_margins`. O(B T H + V H) time: the mean logit is that of the mean weight."""
-        kind = compute_dtype(self.hidden)
-        towards = self.weight[labels].to(kind) - self.weight.mean(0, dtype=kind)
-        margins = (self.hidden.to(kind) * towards).sum(2)
-        if self.bias is None:
-            return margins
-        return margins + self.bias[labels].to(kind) - self.bias.mean(dtype=kind)
-
-
-def _two_passes(
-    plain: RowOutput, sharp: RowOutput, ids: Tensor, targets: Tensor | None, word_start: Tensor | None
-) -> TokenProbabilities:
-    """Matches of a sharper output, and log-probabilities of targets of the output itself."""
-    probs = sharp.token_probabilities(ids, None, word_start)
-    if targets is None:
-        return probs
-    return probs._replace(target_log_probs=plain.token_probabilities(ids[:, :0], targets, None).target_log_probs)
+        learned = self.weight.requires_grad or (self.bias is not None and self.bias.requires_grad)
+        frozen = torch.is_grad_enabled() and self.hidden.requires_grad and not learned
+        shortened = frozen and word_start is None and self.sharpness == 1
+        inputs = (self.hidden, self.weight, self.bias, ids, targets, word_start, self.sharpness, shortened)
+        return TokenProbabilities(*operations.projected_probabilities(*inputs)[:4])
 
 
 def as_output(value: object) -> Output:

@@ -39,17 +39,17 @@ def check_ids(name: str, ids: Tensor) -> Tensor:
     return ids.long()
 
 
-def check_range(name: str, ids: Tensor, valid: Tensor, vocabulary: int | None, ignore_index: int) -> None:
-    """Raise if a valid id is negative or not below ``vocabulary``. Skipped where values are not read back."""
+def check_range(name: str, ids: Tensor, valid: Tensor | None, vocabulary: int | None, ignore_index: int) -> None:
+    """Raise if a valid id (None: any) is negative or not below ``vocabulary``. Skipped if values are not read back."""
     if not reads_back(ids) or ids.numel() == 0:
         return
-    low, high = torch.aminmax(torch.where(valid, ids, 0))
+    low, high = map(int, torch.aminmax(ids if valid is None else torch.where(valid, ids, 0)))
     if low < 0:
         raise ValueError(
-            f"{name} holds the id {int(low)}; expected ids of at least 0, or ignore_index = {ignore_index} as padding"
+            f"{name} holds the id {low}; expected ids of at least 0, or ignore_index = {ignore_index} as padding"
         )
     if vocabulary is not None and high >= vocabulary:
-        raise ValueError(f"{name} holds the id {int(high)}; expected ids below the vocabulary size {vocabulary}")
+        raise ValueError(f"{name} holds the id {high}; expected ids below the vocabulary size {vocabulary}")
 
 
 def check_batch(name: str, found: int, expected: int, of: str) -> None:
@@ -231,5 +231,6 @@ def prepare_labels(
         raise ValueError(f"{found}; expected {(batch, steps)}, as the logits' (B, T): {hint}")
     labels = labels.to(device)
     labelled = labels != ignore_index
-    check_range("labels", labels, labelled, vocabulary, ignore_index)
-    return labels * labelled, labelled
+    labels = labels * labelled
+    check_range("labels", labels, None, vocabulary, ignore_index)
+    return labels, labelled

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from bleugrad.arguments import check_int
-from bleugrad.references.ngrams import Patterns, reference_patterns
+from bleugrad.backends import operations
+from bleugrad.references.ngrams import Patterns
 from bleugrad.references.sequences import (
     IdLists,
     References,
@@ -123,7 +124,8 @@ def prepare_targets(
         words = segment(tokens, starts)
         units = words.references
     if max_order is not None:
-        patterns = reference_patterns(units, max_order, None if words is None else words.spans)
+        clips, overlaps = operations.ngram_clips(units.ids, units.lengths, max_order)
+        patterns = Patterns(clips, overlaps, None if words is None else words.spans)
     ends: int | Tensor = (units.lengths.amax(1) + 1) // 2 if isinstance(end_positions, str) else end_positions
     return Targets(
         mask=mask,

@@ -14,6 +14,9 @@ from bleugrad.lengths.lengths import FixedLengths, Lengths
 from bleugrad.matches.statistics import ExpectedStatistics
 from bleugrad.references.sequences import References
 
+POSITIVE = 0.01
+"""Smoothing that keeps every precision above 0, whatever matches were rounded to."""
+
 
 @dataclass(frozen=True, init=False)
 class BLEU:
@@ -49,12 +52,13 @@ class BLEU:
         totals = mean_totals(lengths, self.max_order)
         if level == "corpus":
             penalty = pooled_brevity_penalty(lengths, references, pool)
-            sums = torch.stack([matches.sum(0), totals.sum(0)])
-            matches, totals = sums if pool is None else pool.sum(sums)
+            matches, totals = matches.sum(0), totals.sum(0)
+            if pool is not None:
+                matches, totals = pool.sum(torch.stack([matches, totals]))
         else:
             penalty = expected_brevity_penalty(lengths, references)
         precisions = smoothed_precisions(matches, totals, self.smoothing)
-        mean = weighted_geometric_mean(precisions, self.weights)
+        mean = weighted_geometric_mean(precisions, self.weights, positive=self.smoothing >= POSITIVE)
         return penalty * mean, precisions, penalty
 
 
@@ -71,20 +75,21 @@ def smoothed_precisions(matches: Tensor, totals: Tensor, smoothing: float) -> Te
     )
 
 
-def weighted_geometric_mean(factors: Tensor, weights: tuple[float, ...]) -> Tensor:
+def weighted_geometric_mean(factors: Tensor, weights: tuple[float, ...], positive: bool = False) -> Tensor:
     """prod_n factors_n ^ w_n over the last axis; 0, with zero gradient, where a factor of positive weight is 0.
 
-    Orders of weight 0 are left out. The logarithm is taken of max(factor, tiny), and 1 / tiny is finite, so values and
-    gradients are finite.
+    Orders of weight 0 are left out. Unless all factors are known to be ``positive``, the logarithm is taken of
+    max(factor, tiny), and 1 / tiny is finite, so values and gradients are finite.
     """
     used = [order for order, weight in enumerate(weights) if weight > 0]
     if len(used) < len(weights):
         factors = factors[..., used]
-    chosen = [weights[order] for order in used]
-    exponents = chosen[0] if len(set(chosen)) == 1 else factors.new_tensor(chosen)  # no copy from the host if equal
     tiny = torch.finfo(factors.dtype).tiny
-    mean = (factors.clamp(min=tiny).log() * exponents).sum(-1).exp()
-    return torch.where((factors >= tiny).all(-1), mean, 0)
+    logs = factors.log() if positive else factors.clamp(min=tiny).log()
+    chosen = [weights[order] for order in used]
+    equal = len(set(chosen)) == 1  # then nothing is copied from the host
+    mean = (logs.mean(-1) if equal else (logs * factors.new_tensor(chosen)).sum(-1)).exp()
+    return mean if positive else torch.where((factors >= tiny).all(-1), mean, 0)
 
 
 def ngram_totals(lengths: Lengths, max_order: int) -> Tensor:
@@ -124,8 +129,8 @@ def brevity_penalties(hypothesis_lengths: Tensor, reference_lengths: Tensor) -> 
     The division is by max(c, tiny), so that c = 0 gives exp of a huge negative number, which is 0; c = r = 0 gives 1.
     """
     tiny = torch.finfo(hypothesis_lengths.dtype).tiny
-    excess = (reference_lengths - hypothesis_lengths).clamp(min=0)
-    return torch.exp(-excess / hypothesis_lengths.clamp(min=tiny))
+    missing = (hypothesis_lengths - reference_lengths).clamp(max=0)
+    return torch.exp(missing / hypothesis_lengths.clamp(min=tiny))
 
 
 def expected_brevity_penalty(lengths: Lengths, references: References) -> Tensor:
@@ -149,8 +154,7 @@ def pooled_brevity_penalty(lengths: Lengths, references: References, pool: Pool 
     """
     dtype = lengths.probs.dtype
     if isinstance(lengths, FixedLengths):
-        closest = closest_lengths(references, lengths.known)
-        sums = torch.stack([lengths.known.sum(), closest.sum()])
+        sums = torch.cat([lengths.known, closest_lengths(references, lengths.known)], 1).sum(0)
         return brevity_penalties(*(sums if pool is None else pool.sum(sums)).to(dtype))
     pool, exact = pool or Pool(), widest_float(lengths.probs.device)
     probs = lengths.probs.to(exact)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from bleugrad.arguments import LEVELS, check_choice, check_int
 from bleugrad.backends.dtypes import widest_float
-from bleugrad.references.ngrams import count_numbers, largest_counts, ngram_numbers
+from bleugrad.backends.torch.ngram_clips import count_numbers, largest_counts, ngram_numbers
 from bleugrad.references.sequences import IdLists, References, check_range, prepare_hypotheses, prepare_references
 from bleugrad.references.targets import check_word_start
 from bleugrad.references.words import segment
@@ -119,7 +119,7 @@ def in_words(
     )
     vocabulary = word_start.numel() if isinstance(word_start, Tensor) else 0
     check_word_start(word_start, vocabulary)
-    check_range("hypotheses or references", ids, torch.ones_like(ids, dtype=torch.bool), vocabulary, -1)
+    check_range("hypotheses or references", ids, None, vocabulary, -1)
     together = References(ids, torch.cat([lengths[:, None], references.lengths], 1))
     words = segment(together, word_start.to(ids.device)).references
     return words.ids[:, 0], words.lengths[:, 0], References(words.ids[:, 1:], words.lengths[:, 1:])

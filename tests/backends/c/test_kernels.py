@@ -1,19 +1,21 @@
 """The compiled kernels return the values and gradients of the torch operations, and run only on supported inputs."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
 
 import bleugrad
-from bleugrad.backends.c import library, path_matches, sum_distribution, word_counts
+from bleugrad.backends import operations
+from bleugrad.backends.c import library, path_matches, row_probabilities, sum_distribution, word_counts
 from bleugrad.backends.c.library import SWITCH
-from bleugrad.backends.c.row_probabilities import _Rows
-from bleugrad.backends.operations import sum_distribution as summed
 from bleugrad.backends.torch import sum_distribution as by_torch
 from bleugrad.lengths import lengths
-from bleugrad.lengths.lengths import stopping
+from bleugrad.lengths.lengths import Stopping
 from bleugrad.references.sequences import References
 from bleugrad.references.words import segment, word_probabilities
+from tests.backends.cases import counted_inputs
 from tests.cases import FAMILIES, draw_case
 
 pytestmark = pytest.mark.skipif(
@@ -103,7 +105,7 @@ def test_rows_are_those_of_torch(seed, monkeypatch, vocabulary, scale):
         return value.detach(), leaf.grad
 
     found, wanted, used = both(monkeypatch, compute)
-    assert {"exponentials", "scale_rows"} <= used
+    assert {"row_probabilities", "row_probabilities_backward"} <= used
     assert found[1].isfinite().all()
     assert_equal(found, wanted, 1e-7, 2e-6)
 
@@ -121,16 +123,39 @@ def test_rows_without_a_softmax_are_still_errors(bad):
 def test_exponentials_are_as_exact_as_those_of_torch(seed):
     """Errors in units of the last place, down to the smallest normal number of float32."""
     gap = torch.cat([torch.linspace(-104, 0, 4001), torch.tensor([-torch.inf, -1e30, -105.0])])
-    found, inverse, opening = torch.empty_like(gap)[None], torch.empty(1), torch.empty(1)
-    inputs = (gap[None], torch.ones_like(gap))
-    library.library_for(gap).run("exponentials", _Rows(1, len(gap)), 1, *inputs, found, inverse, opening)
+    inputs = (gap[None, None], torch.arange(len(gap))[None], None, torch.ones(len(gap), dtype=torch.bool), 1.0, False)
+    (found, _, opening, _, normalisers), _ = row_probabilities.forward(True, *inputs)
     exact = gap.double().exp()
-    normal = gap > -87.25
-    error = (found[0].double() - exact).abs()
-    assert (error[normal] / exact[normal]).max() < 2 * torch.finfo(torch.float32).eps
-    assert (found[0, gap < -87.35] == 0).all()
-    torch.testing.assert_close(1 / inverse.double(), exact.sum()[None], rtol=1e-6, atol=0)
-    torch.testing.assert_close(opening, torch.ones(1), rtol=1e-6, atol=0)  # every token opens a word
+    total, normal = exact.sum(), gap > -83  # the sum is 39, so that the quotient is a normal number
+    error = (found[0, 0].double() * total - exact).abs()
+    assert (error[normal] / exact[normal]).max() < 5 * torch.finfo(torch.float32).eps  # with the sum and its inverse
+    assert (found[0, 0, gap < -87.35] == 0).all()
+    torch.testing.assert_close(
+        normalisers[0, 0].double(), torch.stack([0 * total, total.log(), total.log()]), rtol=1e-6, atol=0
+    )
+    torch.testing.assert_close(opening, torch.ones(1, 1), rtol=1e-6, atol=0)  # every token opens a word
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_half_types_are_read_and_written_as_torch_does(dtype):
+    """All 65,536 numbers are read; gradients of all sizes are rounded to the nearest number, ties to even."""
+    every = torch.arange(-(2**15), 2**15, dtype=torch.int16).view(dtype)
+    rows = every[every.isfinite()][:, None, None].expand(-1, 1, 2).contiguous()
+    rows[:, :, 1] = 0
+    inputs = (rows, torch.zeros(len(rows), 1, dtype=torch.long), None, None, 1.0, False)
+    outputs, _ = row_probabilities.forward(True, *inputs)
+    torch.testing.assert_close(outputs[4][:, 0, 0], rows.float().amax(2)[:, 0], rtol=0, atol=0)
+    sizes = [*torch.logspace(-12, 6, 500).tolist(), 0.0, 65504.0, 65519.0, 65520.0, 65535.0]
+    sizes += [2**-24, 2**-25, 1.5 * 2**-24, 2**-14, 1 + 2**-11, 1 + 3 * 2**-11, 1 + 2**-8, 1 + 3 * 2**-8]
+    wanted = torch.tensor(sizes)
+    zeros, ids = torch.full((len(sizes), 1, 2), -1e4).to(dtype), torch.zeros(len(sizes), 1, 1, dtype=torch.long)
+    zeros[..., 1] = 0  # the target has probability 0, so that its gradient is that of its log-probability
+    inputs = (zeros, ids[:, :0, 0], ids, None, 1.0, False)
+    outputs, _ = row_probabilities.forward(True, *inputs)
+    given = (None, wanted[:, None, None], None, None, None)
+    (found,) = row_probabilities.backward(None, (True,), given, outputs, inputs)
+    assert torch.equal(found[:, 0, 0], wanted.to(dtype))
+    assert torch.equal(found[:, 0, 1], -wanted.to(dtype))
 
 
 def test_threads_change_nothing(rng, monkeypatch):
@@ -152,6 +177,45 @@ def test_threads_change_nothing(rng, monkeypatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
     assert_equal(compute(), alone, 0)
     assert set(threads) == {3}
+
+
+@pytest.mark.parametrize("extra", [0, 3])
+@pytest.mark.parametrize("holes", [False, True], ids=["all", "holes"])
+def test_counted_rows_are_those_of_torch(rng, monkeypatch, holes, extra):
+    """With and without EOS and words, and gradients of all outputs or of one."""
+    for eos, words, batch, steps in itertools.product((0, 1), (False, True), (1, 4), (1, 6)):
+        inputs = counted_inputs(rng, batch, steps, eos, words, holes, extra)
+        leaves = [one.requires_grad_() for one in inputs[:2] if one is not None]
+
+        def compute(inputs=inputs, leaves=leaves):
+            outputs = [one for one in operations.counted_rows(*inputs) if one.numel()]
+            weights = [torch.linspace(-1, 2, one.numel(), dtype=one.dtype).view_as(one) for one in outputs]
+            parts = [(one * weight).sum() for one, weight in zip(outputs, weights, strict=True)]
+            grads = [torch.autograd.grad(part, leaves, retain_graph=True, materialize_grads=True) for part in parts]
+            return *outputs, *torch.autograd.grad(sum(parts), leaves), *itertools.chain(*grads)
+
+        found, wanted, used = both(monkeypatch, compute)
+        assert used == {"counted_rows", "counted_rows_backward"}
+        assert_equal(found, wanted, 1e-14)
+        if batch == 1:
+            monkeypatch.setenv(SWITCH, "0")
+            rest = inputs[len(leaves) :]
+            assert torch.autograd.gradcheck(
+                lambda *x, r=rest: [one for one in operations.counted_rows(*x, *r) if one.numel()], tuple(leaves)
+            )
+            monkeypatch.undo()
+
+
+@pytest.mark.parametrize("vocabulary", [1, 2, 40])
+def test_ngram_counts_are_those_of_torch(rng, monkeypatch, vocabulary):
+    """Random ids, one token only, several references of which some are empty, and orders longer than a reference."""
+    for batch, references, width, order in ((0, 1, 3, 2), (2, 1, 1, 4), (3, 3, 5, 4), (2, 2, 40, 3), (1, 1, 300, 6)):
+        ids = torch.from_numpy(rng.integers(vocabulary, size=(batch, references, width)))
+        lengths = torch.from_numpy(rng.integers(width + 1, size=(batch, references)))
+        ids = ids * (torch.arange(width) < lengths[..., None]) * int(rng.choice([1, 2**40]))
+        found, wanted, used = both(monkeypatch, lambda i=ids, c=lengths, n=order: operations.ngram_clips(i, c, n))
+        assert used == {"ngram_clips"}
+        assert_equal(found, wanted, 0)
 
 
 @pytest.mark.parametrize("several", [1, 3])
@@ -249,7 +313,7 @@ def test_sums_are_the_same_directly_and_by_transforms(rng, monkeypatch, size):
 
     def compute():
         leaf = mass.clone().requires_grad_()
-        found = summed(leaf)
+        found = operations.sum_distribution(leaf)
         (found * weights).sum().backward()
         return found.detach(), leaf.grad
 
@@ -289,7 +353,8 @@ def test_word_counts_of_random_lengths_are_those_of_torch(rng, monkeypatch, step
     within = torch.arange(steps) < limits[:, None]
 
     def counts(eos, opened):
-        ending = stopping(eos * within, limits)
+        stops = torch.nn.functional.pad(eos * within, (0, 1)) + (torch.arange(steps + 1) == limits[:, None])
+        ending = Stopping(1 - (eos * within).t(), stops)
         return lengths.word_counts((opened * (1 - eos)).t(), limits, ending).probs
 
     def compute():

@@ -12,10 +12,11 @@ from triton.compiler import ASTSource
 import bleugrad.backends.triton as package
 
 TYPES = {
-    "*i64": "ids targets lengths clips spans limits starts numbers counts places",
+    "*i64": "ids targets lengths clips spans limits ends order starts numbers counts places",
     "*i1": "word_start overlaps continued",
     "*bf16": "logits",
-    "i32": "steps size number chosen batch columns orders references width vocabulary words",
+    "fp32": "sharpness",
+    "i32": "steps size number chosen batch columns orders references width vocabulary words extra",
 }
 KINDS = {name: kind for kind, names in TYPES.items() for name in names.split()}
 SPECIAL = {
@@ -24,10 +25,12 @@ SPECIAL = {
     ("frame_matches_gradient_kernel", "targets"): "i32",
 }
 OPTIONAL = {
+    "counted_rows_kernel": "opening order",
+    "counted_rows_gradient_kernel": "opened boundary alive stop out_opening order",
     "exact_matches_kernel": "alive opening spans",
     "exact_matches_gradient_kernel": "alive opening spans",
     "row_probabilities_kernel": "targets word_start",
-    "row_gradient_kernel": "targets word_start grad_log_probs grad_opening",
+    "row_gradient_kernel": "targets word_start grad_log_probs grad_opening grad_means",
     "word_counts_kernel": "alive stop",
     "word_counts_gradient_kernel": "alive stop grad_alive grad_stop",
 }

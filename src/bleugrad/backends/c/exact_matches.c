@@ -1,11 +1,12 @@
 /* Expected clipped matches: the renewal recursion of renewal.py, where it is stated and its names are explained.
 
-   Patterns that do not overlap themselves run side by side in LANES: those that match once at most with the patterns of
-   the adjacent columns, and those with a few states with others that have about as many. All other patterns run one by
-   one, their states k = 1..c side by side.
+   Patterns of tokens that match once at most and do not overlap themselves run side by side in token_stream.c. Other
+   patterns that do not overlap themselves run in LANES: those of words that match once at most with the patterns of the
+   adjacent columns, and those with a few states with others that have about as many. All other patterns run one by one,
+   their states k = 1..c side by side.
 
    A part of the work is a chunk of columns of a sentence. */
-#include "windows.h"
+#include "token_stream.h"
 
 #define FEW 16  /* largest number of states of a pattern that runs in lanes */
 #define PACK 4  /* smallest number of patterns with few states that run in lanes */
@@ -59,9 +60,7 @@ INLINED void run_rows(const Lanes *own, REAL *sums, int64_t states, int opening,
 static void run_lanes(const Lanes *own, REAL *sums) {
     int opening = own->block->patterns->opening != NULL, same = own->block->lags[own->order - 1].same;
     if (own->states > 1) run_rows(own, sums, own->states, opening, same);
-    else if (opening) run_rows(own, sums, 1, 1, same);
-    else if (same) run_rows(own, sums, 1, 0, 1);
-    else run_rows(own, sums, 1, 0, 0);
+    else run_rows(own, sums, 1, 1, same);
 }
 
 /* After run_rows: adds to the gradient of the windows, and to sums (2, T, LANES) those of alive and opening. */
@@ -116,17 +115,8 @@ static void pull_lanes(const Lanes *own, const REAL *grad, REAL *sums) {
     const Patterns *of = own->block->patterns;
     int opening = of->opening != NULL, lives = of->alive != NULL, same = own->block->lags[own->order - 1].same;
     if (own->states > 1) pull_rows(own, grad, sums, own->states, opening, lives, same);
-    else if (opening) pull_rows(own, grad, sums, 1, 1, lives, same);
-    else if (lives || !same) pull_rows(own, grad, sums, 1, 0, lives, same);
-    else pull_rows(own, grad, sums, 1, 0, 0, 1);
+    else pull_rows(own, grad, sums, 1, 1, lives, same);
 }
-
-/* Inputs and outputs of a pass; it is a forward pass if grad is NULL. */
-typedef struct {
-    REAL *out;                                      /* (T, B, N) */
-    const REAL *grad;                               /* (T, B, N) */
-    REAL *grad_units, *grad_alive, *grad_opening;   /* (T, B, L), (T, B), (T, B) */
-} Pass;
 
 /* A pattern with several states. `last` (N + 1, T): the windows of its last s units; `back`: their tokens. */
 typedef struct {
@@ -261,6 +251,7 @@ typedef struct {
     const Patterns *patterns;
     Block block;
     Lanes lanes;
+    Stream stream;
     int64_t sentence, first, last;
     int64_t most, several;  /* largest number of states in lanes; columns with several states in lanes */
     int64_t *states;        /* (1 + N, chunk): most of a column in lanes; of each order, 0 if it does not count, or ALONE */
@@ -272,7 +263,12 @@ static int chunk_open(Chunk *own, const Patterns *of) {
     int64_t history = FEW * (longest_lag(of) + of->steps), sums = (of->orders > 2 ? of->orders : 2) * of->steps;
     own->patterns = of;
     own->states = malloc((1 + of->orders) * of->chunk * sizeof(int64_t));
-    if (!own->states || block_open(&own->block, of, of->chunk, 3 * history + sums)) {
+    if (!own->states || stream_open(&own->stream, of)) {
+        free(own->states);
+        return 1;
+    }
+    if (block_open(&own->block, of, of->chunk, 3 * history + sums)) {
+        stream_close(&own->stream);
         free(own->states);
         return 1;
     }
@@ -286,6 +282,7 @@ static int chunk_open(Chunk *own, const Patterns *of) {
 
 static void chunk_close(Chunk *own) {
     block_close(&own->block);
+    stream_close(&own->stream);
     free(own->states);
 }
 
@@ -354,10 +351,19 @@ static void run_block(Chunk *own, const Pass *pass, const int64_t *columns, int6
     }
 }
 
-/* The patterns in lanes; first those with one state, then the columns of the others, those with the most states first. */
+/* The patterns of tokens with one state. */
+static void run_stream(Chunk *own, const Pass *pass) {
+    int64_t width = own->stream.width, count = own->last - own->first;
+    for (int64_t order = 1; order <= own->patterns->orders; order++)
+        for (int64_t i = 0; i < width; i++)
+            own->stream.weights[(order - 1) * width + i] = i < count && own->states[order * own->patterns->chunk + i] == 1;
+    stream_run(&own->stream, pass, own->sentence, own->first);
+}
+
+/* The patterns in lanes; in words first those with one state, then the columns of the others, those with the most states first. */
 static void run_blocks(Chunk *own, const Pass *pass) {
     int64_t columns[LANES], count = 0;
-    for (int64_t first = own->first; first < own->last; first += LANES) {
+    for (int64_t first = own->first; own->patterns->opening && first < own->last; first += LANES) {
         for (int l = 0; l < LANES; l++) columns[l] = first + l;
         run_block(own, pass, columns, own->last - first < LANES ? own->last - first : LANES, 0);
     }
@@ -405,11 +411,14 @@ static void give_sums(const Chunk *own, const Pass *pass) {
 /* One chunk of columns, after chunk_load. Returns 1 if an allocation fails. */
 static int run_chunk(Chunk *own, const Pass *pass) {
     const Patterns *of = own->patterns;
-    memset(own->sums, 0, (pass->grad ? 2 : of->orders) * of->steps * LANES * sizeof(REAL));
-    block_take(&own->block, own->sentence, own->first);
-    run_blocks(own, pass);
-    give_sums(own, pass);
-    if (pass->grad) block_give(&own->block, pass->grad_units);
+    if (!of->opening) run_stream(own, pass);
+    if (of->opening || own->most > 1) {
+        memset(own->sums, 0, (pass->grad ? 2 : of->orders) * of->steps * LANES * sizeof(REAL));
+        block_take(&own->block, own->sentence, own->first);
+        run_blocks(own, pass);
+        give_sums(own, pass);
+        if (pass->grad) block_give(&own->block, pass->grad_units);
+    }
     return run_specials(own, pass);
 }
 

@@ -29,10 +29,12 @@ THREAD_WORK = 2**15
 POINTER, INTEGER = ctypes.c_void_p, ctypes.c_int64
 
 PARTED = (
-    "exponentials",
-    "scale_rows",
-    "frame_exponentials",
-    "frame_gradient",
+    "row_probabilities",
+    "row_probabilities_backward",
+    "frame_probabilities",
+    "frame_probabilities_backward",
+    "counted_rows",
+    "counted_rows_backward",
     "frame_matches",
     "frame_matches_backward",
     "path_matches",
@@ -48,7 +50,7 @@ PARTED = (
 )
 """Functions that work on some rows or sentences per call, for :meth:`Library.run`."""
 
-WHOLE = ("count_words", "segment_words", "sum_levels", "sum_levels_backward")
+WHOLE = ("ngram_clips", "segment_words", "sum_levels", "sum_levels_backward")
 """Functions that work on everything at once, for :meth:`Library.call`."""
 
 
@@ -58,9 +60,10 @@ class Problem(ctypes.Structure):
     inputs: list[Tensor | None]
 
 
-def fields(integers: str, pointers: str) -> list[tuple[str, Any]]:
-    """The fields of a :class:`Problem`, in the order of the C struct."""
-    return [*((name, INTEGER) for name in integers.split()), *((name, POINTER) for name in pointers.split())]
+def fields(integers: str, pointers: str, numbers: str = "") -> list[tuple[str, Any]]:
+    """The fields of a :class:`Problem`, in the order of the C struct; ``numbers`` are of the C type double."""
+    kinds = ((integers, INTEGER), (pointers, POINTER), (numbers, ctypes.c_double))
+    return [(name, kind) for names, kind in kinds for name in names.split()]
 
 
 def library_for(tensor: Tensor, dtype: torch.dtype | None = None) -> "Library | None":
@@ -157,7 +160,7 @@ def run(
     name: str,
     like: Tensor,
     kind: Any,
-    sizes: tuple[int, ...],
+    sizes: tuple[int | float, ...],
     inputs: Sequence[Tensor | None],
     *written: Tensor | None,
     work: int,
@@ -174,12 +177,25 @@ def run(
     return True
 
 
+def call(name: str, kind: Any, sizes: tuple[int, ...], *tensors: Tensor | None) -> bool:
+    """Call a function of integers once, see :func:`make_problem`. Returns False if there is no library.
+
+    Raises MemoryError if the function does not return 0.
+    """
+    library = library_for(tensors[0], torch.float32) if tensors[0] is not None else None
+    if library is None:
+        return False
+    if library.call(name, make_problem(kind, sizes, *tensors)):
+        raise MemoryError(f"out of memory in the compiled function {name}")
+    return True
+
+
 def addresses(*tensors: Tensor | None) -> list[int | None]:
     """The addresses of contiguous tensors, None for None."""
     return [None if tensor is None else tensor.data_ptr() for tensor in tensors]
 
 
-def make_problem(kind: Any, sizes: tuple[int, ...], *tensors: Tensor | None) -> Any:
+def make_problem(kind: Any, sizes: tuple[int | float, ...], *tensors: Tensor | None) -> Any:
     """A :class:`Problem` of some kind, with its sizes and the addresses of its tensors, copied if not contiguous."""
     inputs = [None if tensor is None else tensor.contiguous() for tensor in tensors]
     problem = kind(*sizes, *addresses(*inputs))

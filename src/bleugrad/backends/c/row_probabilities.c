@@ -1,185 +1,175 @@
-/* Rows of logits, float32 only: the exponentials with their sums, and the scaling that makes them the gradient. */
-#include "common.h"
+/* Probabilities of single tokens of each row of logits, and their gradient; see operations.py. */
+#include <math.h>
+
+#include "rows.h"
 
 typedef struct {
-    int64_t batch, size; /* of x, (batch, size) */
+    int64_t batch;                       /* rows of all sentences */
+    int64_t steps, size, number, chosen; /* rows of a sentence, vocabulary, ids of a sentence, targets of a row */
+    int64_t kind;                        /* type of the logits and their gradient */
+    double sharpness;
 } Rows;
 
-/* exp(x) for x <= 0 to two units in the last place; 0 below e^-87.3, about 2^-126; NaN stays NaN.
+/* Sums over a row of x - peak, its exponential, that of its product with the sharpness, and the last over `starts`. */
+typedef struct {
+    float logits, plain, sharp, opening;
+} Sums;
 
-   x = k ln 2 + r. Adding 1.5 * 2^23 leaves no room for a fraction, so that k, and with 127 more the exponent of 2^k,
-   stand in the last bits of the sum. */
-static inline float exp_nonpositive(float x) {
-    const float shift = 12582912.0f + 127.0f;
-    union { float value; uint32_t bits; } shifted = {x * 1.44269504088896341f + shift}, power = {0};
-    power.bits = shifted.bits << 23;
-    float k = shifted.value - shift, r = x - k * 0.693359375f;
-    r = r - k * -2.12194440e-4f;
-    float p = 1.9875691500e-4f;
-    p = p * r + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = p * r + 1.0f;
-    p = p * r + 1.0f;
-    return x < -87.3f ? 0.0f : p * power.value;
-}
+typedef struct {
+    float logits[WIDE], plain[WIDE], sharp[WIDE], opening[WIDE];
+} Lanes;
 
-#define WIDE (2 * LANES)
-
-static __attribute__((noinline)) float row_peak(const float *restrict x, int64_t size) {
-    float top[WIDE], peak = x[0];
-    int64_t full = size / WIDE * WIDE;
-    for (int l = 0; l < WIDE; l++) top[l] = peak;
-    for (int64_t i = 0; i < full; i += WIDE)
-        for (int l = 0; l < WIDE; l++) top[l] = x[i + l] > top[l] ? x[i + l] : top[l];
-    for (int l = 0; l < WIDE; l++) peak = top[l] > peak ? top[l] : peak;
-    for (int64_t i = full; i < size; i++) peak = x[i] > peak ? x[i] : peak;
-    return peak;
-}
-
-INLINED void row_exponentials(
-    const float *restrict x, const float *restrict chosen, float *restrict out, int64_t size, float peak,
-    float *restrict total, float *restrict picked
+INLINED void add_lane(
+    Lanes *sums, int l, float x, float start, float sharpness, int with_plain, int with_sharp, int with_starts
 ) {
-    float all[WIDE] = {0}, some[WIDE] = {0};
+    float plain = with_plain || !with_sharp ? exp_nonpositive(x) : 0;
+    float sharp = with_sharp ? exp_nonpositive(sharpness * x) : plain;
+    if (with_plain) sums->logits[l] += x;
+    if (with_plain || !with_sharp) sums->plain[l] += plain;
+    if (with_sharp) sums->sharp[l] += sharp;
+    if (with_starts) sums->opening[l] += start * sharp;
+}
+
+INLINED Sums sums_of(
+    const float *restrict x, const float *restrict starts, int64_t size, float peak, float sharpness, int with_plain,
+    int with_sharp, int with_starts
+) {
+    Lanes sums = {{0}, {0}, {0}, {0}};
     int64_t full = size / WIDE * WIDE;
     for (int64_t i = 0; i < full; i += WIDE)
         for (int l = 0; l < WIDE; l++) {
-            float e = exp_nonpositive(x[i + l] - peak);
-            out[i + l] = e;
-            all[l] += e;
-            if (chosen) some[l] += chosen[i + l] * e;
+            float start = with_starts ? starts[i + l] : 0;
+            add_lane(&sums, l, x[i + l] - peak, start, sharpness, with_plain, with_sharp, with_starts);
         }
-    *total = *picked = 0;
     for (int64_t i = full; i < size; i++) {
-        float e = exp_nonpositive(x[i] - peak);
-        out[i] = e;
-        *total += e;
-        if (chosen) *picked += chosen[i] * e;
+        float start = with_starts ? starts[i] : 0;
+        add_lane(&sums, i - full, x[i] - peak, start, sharpness, with_plain, with_sharp, with_starts);
     }
-    for (int l = 0; l < WIDE; l++) *total += all[l], *picked += some[l];
+    Sums found = {0, 0, 0, 0};
+    for (int l = 0; l < WIDE; l++) {
+        found.logits += sums.logits[l], found.plain += sums.plain[l];
+        found.sharp += sums.sharp[l], found.opening += sums.opening[l];
+    }
+    if (!with_sharp) found.sharp = found.plain;
+    if (with_sharp && !with_plain) found.plain = 1;
+    return found;
 }
 
-/* exp(x - maximum of the row), the inverse of its sum, and the sum of the softmax over the chosen columns, if any. */
-int exponentials(void *const *with, int64_t first, int64_t last) {
-    const int64_t size = ((const Rows *)with[0])->size;
-    const float *x = with[1], *chosen = with[2];
-    float *out = with[3], *inverse = with[4], *picked = with[5];
+static Sums row_sums(const float *x, const float *starts, int64_t size, float peak, float sharpness, int targets) {
+#define CASE(t, s, w)                                                                                                  \
+    if (!!targets == t && (sharpness != 1) == s && !!starts == w) return sums_of(x, starts, size, peak, sharpness, t, s, w)
+    CASE(0, 0, 0);
+    CASE(0, 0, 1);
+    CASE(0, 1, 0);
+    CASE(0, 1, 1);
+    CASE(1, 0, 0);
+    CASE(1, 0, 1);
+    CASE(1, 1, 0);
+    return sums_of(x, starts, size, peak, sharpness, 1, 1, 1);
+#undef CASE
+}
+
+/* Room for `rows` rows, and behind them `starts` as 0.0 and 1.0, which vector instructions take faster than bytes. */
+static float *row_buffers(const uint8_t *starts, int64_t size, int rows) {
+    float *buffers = malloc((rows + 1) * size * sizeof(float));
+    for (int64_t i = 0; buffers && starts && i < size; i++) buffers[rows * size + i] = starts[i];
+    return buffers;
+}
+
+int row_probabilities(void *const *with, int64_t first, int64_t last) {
+    const Rows *of = with[0];
+    const int64_t *ids = with[2], *targets = with[3];
+    float *matched = with[5], *log_probs = with[6], *opening = with[7], *means = with[8], *normalisers = with[9];
+    float sharpness = of->sharpness, *buffer = row_buffers(with[4], of->size, 1);
+    const float *starts = with[4] ? buffer + of->size : NULL;
+    if (!buffer) return 1;
     for (int64_t r = first; r < last; r++) {
-        const float *row = x + r * size;
-        float total, some, peak = row_peak(row, size);
-        if (chosen) row_exponentials(row, chosen, out + r * size, size, peak, &total, &some);
-        else row_exponentials(row, NULL, out + r * size, size, peak, &total, &some);
-        inverse[r] = 1 / total;
-        if (chosen) picked[r] = some * inverse[r];
+        const float *x = read_row(with[1], of->kind, r, of->size, buffer, 0);
+        const int64_t *of_sentence = ids + r / of->steps * of->number;
+        float peak = row_peak(x, of->size), inverse;
+        Sums sums = row_sums(x, starts, of->size, peak, sharpness, targets != NULL);
+        normalisers[3 * r] = peak;
+        normalisers[3 * r + 1] = logf(sums.plain);
+        normalisers[3 * r + 2] = logf(sums.sharp);
+        inverse = 1 / sums.sharp;
+        for (int64_t j = 0; j < of->number; j++)
+            matched[r * of->number + j] = exp_nonpositive(sharpness * (x[of_sentence[j]] - peak)) * inverse;
+        if (starts) opening[r] = sums.opening * inverse;
+        if (targets) means[r] = sums.logits / of->size - normalisers[3 * r + 1];
+        for (int64_t j = 0; targets && j < of->chosen; j++) {
+            int64_t at = r * of->chosen + j;
+            log_probs[at] = x[targets[at]] - peak - normalisers[3 * r + 1];
+        }
     }
+    free(buffer);
     return 0;
 }
 
-/* x[r, v] *= inverse[r] * (scale[r] + more[r] where v is chosen); chosen and more may be NULL. */
-int scale_rows(void *const *with, int64_t first, int64_t last) {
-    const int64_t size = ((const Rows *)with[0])->size;
-    const float *inverse = with[2], *scale = with[3], *more = with[5];
-    const uint8_t *restrict chosen = with[4];
-    for (int64_t r = first; r < last; r++) {
-        float *restrict x = (float *)with[1] + r * size;
-        float factor = inverse[r] * scale[r], factor_chosen = chosen ? inverse[r] * (scale[r] + more[r]) : 0;
-        if (chosen)
-            for (int64_t i = 0; i < size; i++) x[i] *= chosen[i] ? factor_chosen : factor;
-        else
-            for (int64_t i = 0; i < size; i++) x[i] *= factor;
-    }
-    return 0;
-}
-
+/* The gradient of a row apart from single tokens: plain p + (sharp + opening where starts) q + all. Factors contain the
+   inverse of the sum of the exponentials. */
 typedef struct {
-    int64_t batch, steps, size, blank; /* of x, (batch, steps, size) */
-} Frames;
+    float plain, sharp, opening, all;
+} Factors;
 
-/* Like `exponentials`, sentence by sentence. Also computes the probability that a counted frame repeats the symbol (not
-   blank) of the counted frame before it; it is 0 for the first. `counted` may be NULL. */
-int frame_exponentials(void *const *with, int64_t first, int64_t last) {
-    const Frames *of = with[0];
-    const float *x = with[1];
-    const uint8_t *counted = with[2];
-    float *out = with[3], *inverse = with[4], *repeated = with[5];
-    for (int64_t b = first; b < last; b++) {
-        int64_t before = -1;
-        for (int64_t r = b * of->steps; r < (b + 1) * of->steps; r++) {
-            const float *row = x + r * of->size, *earlier = before < 0 ? NULL : out + before * of->size;
-            float *to = out + r * of->size, total, same, peak = row_peak(row, of->size);
-            int counts = !counted || counted[r];
-            if (counts && earlier) row_exponentials(row, earlier, to, of->size, peak, &total, &same);
-            else row_exponentials(row, NULL, to, of->size, peak, &total, &same);
-            inverse[r] = 1 / total;
-            repeated[r] = 0;
-            if (counts && earlier) {
-                same -= to[of->blank] * earlier[of->blank];
-                repeated[r] = (same > 0 ? same : 0) * inverse[r] * inverse[before];
-            }
-            if (counts) before = r;
-        }
-    }
-    return 0;
-}
-
-/* x[i] *= factor + before * earlier[i] + after * later[i]; `earlier` takes the old x. */
-static __attribute__((noinline)) void scale_between(
-    float *restrict x, float *restrict earlier, const float *restrict later, float factor, float before, float after,
-    int64_t size
+INLINED void scaled_softmax(
+    const float *restrict x, const float *restrict starts, float *restrict out, int64_t size, float peak,
+    float sharpness, Factors by, int with_plain, int with_sharp, int with_starts
 ) {
     for (int64_t i = 0; i < size; i++) {
-        float old = x[i];
-        x[i] = old * (factor + before * earlier[i] + after * later[i]);
-        earlier[i] = old;
+        float d = x[i] - peak, factor = by.sharp;
+        if (with_starts) factor += starts[i] * by.opening;
+        float found = factor * exp_nonpositive(with_sharp ? sharpness * d : d);
+        if (with_plain) found += by.plain * exp_nonpositive(d);
+        out[i] = found + by.all;
     }
 }
 
-static __attribute__((noinline)) void scale_last(
-    float *restrict x, float *restrict earlier, float factor, float before, int64_t size
+static void row_gradient(
+    const float *x, const float *starts, float *out, int64_t size, float peak, float sharpness, Factors by
 ) {
-    for (int64_t i = 0; i < size; i++) {
-        float old = x[i];
-        x[i] = old * (factor + before * earlier[i]);
-        earlier[i] = old;
-    }
+    int plain = by.plain != 0;
+    if (sharpness == 1 && starts) scaled_softmax(x, starts, out, size, peak, 1, by, 0, 0, 1);
+    else if (sharpness == 1) scaled_softmax(x, starts, out, size, peak, 1, by, 0, 0, 0);
+    else if (plain && starts) scaled_softmax(x, starts, out, size, peak, sharpness, by, 1, 1, 1);
+    else if (plain) scaled_softmax(x, starts, out, size, peak, sharpness, by, 1, 1, 0);
+    else if (starts) scaled_softmax(x, starts, out, size, peak, sharpness, by, 0, 1, 1);
+    else scaled_softmax(x, starts, out, size, peak, sharpness, by, 0, 1, 0);
 }
 
-/* Exponentials become the gradient of the logits, apart from single tokens: scale[r] p, and what `weight`, the gradient
-   of `repeated`, gives the frame before and the frame itself. */
-int frame_gradient(void *const *with, int64_t first, int64_t last) {
-    const Frames *of = with[0];
-    float *x = with[1];
-    const uint8_t *counted = with[2];
-    const float *inverse = with[3], *scale = with[4], *weight = with[5], *repeated = with[6];
-    float *earlier = malloc((of->size + 1) * sizeof(float));
-    if (!earlier) return 1;
-    for (int64_t b = first; b < last; b++) {
-        int64_t before = -1, end = (b + 1) * of->steps;
-        memset(earlier, 0, of->size * sizeof(float));
-        for (int64_t r = b * of->steps; r < end; r++) {
-            float *row = x + r * of->size, blank = row[of->blank], factor = scale[r];
-            int64_t next = r + 1;
-            if (counted && !counted[r]) {
-                for (int64_t i = 0; i < of->size; i++) row[i] *= inverse[r] * factor;
-                continue;
-            }
-            while (next < end && counted && !counted[next]) next++;
-            float share = before < 0 ? 0 : weight[r] * inverse[before] * inverse[r];
-            if (before >= 0) factor -= weight[r] * repeated[r];
-            if (next < end) factor -= weight[next] * repeated[next];
-            factor *= inverse[r];
-            if (next == end) scale_last(row, earlier, factor, share, of->size);
-            else {
-                float after = weight[next] * inverse[r] * inverse[next];
-                scale_between(row, earlier, x + next * of->size, factor, share, after, of->size);
-            }
-            row[of->blank] = blank * factor;
-            before = r;
+/* The gradients of the outputs may be NULL. The result may be the logits themselves. */
+int row_probabilities_backward(void *const *with, int64_t first, int64_t last) {
+    const Rows *of = with[0];
+    const int64_t *ids = with[2], *targets = with[3];
+    const float *matched = with[5], *opening = with[6], *normalisers = with[7];
+    const float *of_matched = with[8], *of_opening = with[9], *of_log_probs = with[10], *of_means = with[11];
+    float sharpness = of->sharpness, *buffers = row_buffers(of_opening ? with[4] : NULL, of->size, 2);
+    const float *starts = of_opening ? buffers + 2 * of->size : NULL;
+    if (!buffers) return 1;
+    expect_rows(with[12], of->kind, first, last, of->size);
+    for (int64_t r = first; r < last; r++) {
+        const float *x = read_row(with[1], of->kind, r, of->size, buffers, with[1] == with[12]);
+        const int64_t *of_sentence = ids + r / of->steps * of->number;
+        float *out = place_of_row(with[12], of->kind, r, of->size, buffers + of->size);
+        float peak = normalisers[3 * r], plain = normalisers[3 * r + 1], sharp = normalisers[3 * r + 2];
+        double pulled = 0, own = of_means ? of_means[r] : 0; /* sums of many terms that cancel */
+        const float *m = matched + r * of->number, *g = of_matched ? of_matched + r * of->number : NULL;
+        if (!isfinite(peak + plain + sharp)) {
+            memset(out, 0, of->size * sizeof(float));
+            write_row(with[12], of->kind, r, of->size, out);
+            continue;
         }
+        for (int64_t j = 0; g && j < of->number; j++) pulled += m[j] * g[j];
+        if (starts) pulled += opening[r] * of_opening[r];
+        for (int64_t j = 0; of_log_probs && j < of->chosen; j++) own += of_log_probs[r * of->chosen + j];
+        Factors by = {-own * expf(-plain), -sharpness * pulled * expf(-sharp), 0, of_means ? of_means[r] / of->size : 0};
+        if (starts) by.opening = sharpness * of_opening[r] * expf(-sharp);
+        if (sharpness == 1) by.sharp += by.plain;
+        row_gradient(x, starts, out, of->size, peak, sharpness, by);
+        for (int64_t j = 0; g && j < of->number; j++) out[of_sentence[j]] += sharpness * m[j] * g[j];
+        for (int64_t j = 0; of_log_probs && j < of->chosen; j++)
+            out[targets[r * of->chosen + j]] += of_log_probs[r * of->chosen + j];
+        write_row(with[12], of->kind, r, of->size, out);
     }
-    free(earlier);
+    free(buffers);
     return 0;
 }

@@ -1,51 +1,47 @@
-"""Match probabilities in float32: one pass over the logits forward, one over their exponentials backward."""
+"""Match probabilities in one read of the logits, and their gradient in one more read and one write."""
 
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from bleugrad.backends.c.library import Problem, fields, library_for, run
+from bleugrad.backends.c.library import Problem, fields, run
 from bleugrad.backends.dispatch import Outputs
-from bleugrad.backends.torch import row_probabilities as reference
-from bleugrad.backends.torch.row_gradient import RowGradient
+from bleugrad.backends.operations import row_probabilities
+
+KINDS = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
+"""The types of logits that the kernels read, by their number in ``rows.h``. All are computed in float32."""
 
 
 class _Rows(Problem):
-    _fields_ = fields("batch size", "")
+    _fields_ = fields("batch steps size number chosen kind", "", "sharpness")
 
 
-def forward(
-    keep: bool, logits: Tensor, ids: Tensor, targets: Tensor | None, word_start: Tensor | None
-) -> tuple[Outputs, Any] | None:
-    """See :data:`bleugrad.backends.operations.row_probabilities`. Keeps exponentials and the inverse of their sums."""
-    if not keep or logits.dtype != torch.float32 or logits.device.type != "cpu":
+def forward(keep: bool, *inputs: Any) -> tuple[Outputs, None] | None:
+    """See :data:`bleugrad.backends.operations.row_probabilities`."""
+    logits, *asked, _, _ = inputs
+    if logits.dtype not in KINDS:
         return None
-    batch, steps, vocabulary = logits.shape
-    logits, chosen = logits.contiguous(), None if word_start is None else word_start.float()
-    values, inverse = torch.empty_like(logits), logits.new_empty(batch, steps, 1)
-    opening = logits.new_empty(0 if chosen is None else (batch, steps))
-    sizes, written = (batch * steps, vocabulary), (logits, chosen, values, inverse, opening)
-    if not run("exponentials", logits, _Rows, sizes, (), *written, work=logits.numel()):
+    sizes, outputs = _sizes(*inputs), row_probabilities.shapes(*inputs)
+    done = run("row_probabilities", outputs[0], _Rows, sizes, (), logits, *asked, *outputs, work=logits.numel())
+    return (outputs, None) if done else None
+
+
+def backward(kept: None, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -> tuple[Tensor] | None:
+    """The gradient of the logits."""
+    logits, *asked, _, inplace = inputs
+    if logits.dtype not in KINDS:
         return None
-    matched = values.gather(2, ids[:, None, :].expand(batch, steps, -1)).mul_(inverse)
-    log_probs = matched.new_empty(0)
-    if targets is not None:
-        log_probs = reference.log_probabilities(logits, values.gather(2, targets).mul_(inverse), targets)
-    return (matched, log_probs, opening), (values, inverse)
+    matched, _, opening, _, normalisers = outputs
+    of_matched, of_log_probs, of_opening, of_means = (None if g is None or not g.numel() else g for g in grads[:4])
+    logits = logits.contiguous()
+    grad = logits if inplace else torch.empty_like(logits)
+    given = (logits, *asked, matched, opening, normalisers, of_matched, of_opening, of_log_probs, of_means, grad)
+    done = run("row_probabilities_backward", matched, _Rows, _sizes(*inputs), (), *given, work=logits.numel())
+    return (grad,) if done else None
 
 
-def backward(kept: Any, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -> tuple[Tensor] | None:
-    """The gradient of the logits, in the place of the exponentials; without those torch operations form it."""
-    logits, ids, targets, word_start = inputs
-    matched, _, opening = outputs
-    library = library_for(logits)
-    if kept is None or library is None:
-        return reference.backward(None, needs, grads, outputs, inputs)
-    values, inverse = kept
-    row = RowGradient.of(grads, matched, opening)
-    chosen = None if row.opening_scale is None else word_start
-    problem, factors = _Rows(inverse.numel(), values.shape[2]), (inverse, row.scale, chosen, row.opening_scale)
-    library.run("scale_rows", problem, values.numel(), values, *factors)
-    row.add_sparse(values, ids, targets)
-    return (values,)
+def _sizes(logits: Tensor, ids: Tensor, targets: Tensor | None, *more: Any) -> tuple[int | float, ...]:
+    batch, steps, size = logits.shape
+    chosen = 0 if targets is None else targets.shape[2]
+    return batch * steps, steps, size, ids.shape[1], chosen, KINDS[logits.dtype], more[1]

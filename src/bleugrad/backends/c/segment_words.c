@@ -11,19 +11,6 @@ typedef struct {
     uint8_t *continued;                                 /* (B, K, W) */
 } Segments;
 
-/* Fills counts, and returns the largest. */
-int64_t count_words(const Segments *of) {
-    int64_t most = 0;
-    for (int64_t row = 0; row < of->batch * of->references; row++) {
-        const int64_t *ids = of->ids + row * of->width;
-        int64_t count = of->lengths[row] > 0;
-        for (int64_t i = 1; i < of->lengths[row]; i++) count += of->opens[ids[i]] != 0;
-        of->counts[row] = count;
-        most = count > most ? count : most;
-    }
-    return most;
-}
-
 /* The slot of a hash table of distinct words: that of an equal word, or a free one. */
 static int64_t *find_word(int64_t *table, int64_t size, const int64_t *ids, const int64_t *span_at, int64_t first) {
     int64_t span = span_at[first];
@@ -55,13 +42,14 @@ static void segment_reference(const Segments *of, int64_t row, int64_t *table, i
         of->continued[to] = !of->opens[ids[first]];
         first += span;
     }
+    of->counts[row] = to - row * of->most;
     for (; to < (row + 1) * of->most; to++) {
         of->starts[to] = of->numbers[to] = of->continued[to] = 0;
         of->spans[to] = 1;
     }
 }
 
-/* After count_words. Entries after the last word are start 0, span 1, number 0. Returns 1 if an allocation fails. */
+/* Entries after the last word are start 0, span 1, number 0. Returns 1 if an allocation fails. */
 int segment_words(const Segments *of) {
     int64_t columns = of->references * of->width, size = 4;
     while (size < 2 * columns) size *= 2;

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from bleugrad.backends.c.library import Problem, fields, library_for, make_problem
+from bleugrad.backends.c.library import Problem, call, fields
 from bleugrad.backends.dispatch import Outputs
 
 
@@ -13,14 +13,10 @@ class _Segments(Problem):
 
 def forward(keep: bool, ids: Tensor, lengths: Tensor, word_start: Tensor) -> tuple[Outputs, None] | None:
     """See :data:`bleugrad.backends.operations.segment_words`."""
-    library = library_for(ids, torch.float32) if ids.numel() else None
-    if library is None:
+    if not ids.numel():
         return None
     starts, spans, numbers = (torch.empty_like(ids, memory_format=torch.contiguous_format) for _ in range(3))
     continued, counts = torch.empty(ids.shape, dtype=torch.bool), torch.empty_like(lengths).contiguous()
-    found = (counts, starts, spans, numbers, continued)
-    problem = make_problem(_Segments, (*ids.shape, ids.shape[2]), ids, lengths, word_start, *found)
-    library.call("count_words", problem)
-    if library.call("segment_words", problem):
-        raise MemoryError("out of memory while numbering the words of the references")
-    return (starts, spans, numbers, continued, counts), None
+    problem = (ids, lengths, word_start, counts, starts, spans, numbers, continued)
+    found = call("segment_words", _Segments, (*ids.shape, ids.shape[2]), *problem)
+    return ((starts, spans, numbers, continued, counts), None) if found else None

@@ -1,7 +1,6 @@
 """Match probabilities of CTC frames, and the probability that a frame repeats the symbol of the one before it.
 
-As for :data:`bleugrad.backends.operations.row_probabilities` the softmax is kept and becomes the gradient, sentence by
-sentence, so that the product of neighbouring rows needs no second tensor of the logits' size.
+Sentence by sentence, so that the product of neighbouring rows needs no second tensor of the logits' size.
 """
 
 from typing import Any
@@ -10,36 +9,41 @@ import torch
 from torch import Tensor
 
 from bleugrad.backends.dispatch import Outputs
-from bleugrad.backends.dtypes import compute_dtype
+from bleugrad.backends.operations import frame_probabilities
 
 
-def forward(keep: bool, logits: Tensor, ids: Tensor, counted: Tensor | None, blank: int) -> tuple[Outputs, Any]:
+def forward(keep: bool, *inputs: Any) -> tuple[Outputs, None]:
     """See :data:`bleugrad.backends.operations.frame_probabilities`."""
-    dtype = compute_dtype(logits)
-    kept = logits.softmax(-1, dtype=dtype) if keep and logits.dtype == dtype else None
-    matched = logits.new_empty(*logits.shape[:2], ids.shape[1], dtype=dtype)
-    repeated = matched.new_zeros(logits.shape[:2])
+    logits, ids, counted, blank, sharpness, _ = inputs
+    outputs = frame_probabilities.shapes(*inputs)
+    matched, repeated, normalisers = outputs
     for sentence, frames in enumerate(logits):
-        probs = frames.softmax(-1, dtype=dtype) if kept is None else kept[sentence]
+        values = frames.to(matched.dtype)
+        peak = values.amax(-1, keepdim=True)
+        values = sharpness * (values - peak)
+        normaliser = values.logsumexp(-1, keepdim=True)
+        normalisers[sentence] = torch.cat([peak, normaliser], -1)
+        probs = (values - normaliser).exp()
         torch.index_select(probs, 1, ids[sentence], out=matched[sentence])
         order, symbols = _symbols(probs, None if counted is None else counted[sentence], blank)
-        products = (symbols[1:] * symbols[:-1]).sum(1)
-        repeated[sentence, order[1:]] = products
-    return (matched, repeated), kept
+        repeated[sentence] = 0
+        repeated[sentence, order[1:]] = (symbols[1:] * symbols[:-1]).sum(1)
+    return outputs, None
 
 
-def backward(kept: Any, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -> tuple[Tensor]:
-    """The gradient of the logits, in the place of the softmax if that was kept.
+def backward(kept: None, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -> tuple[Tensor]:
+    """The gradient of the logits.
 
     With w_t the gradient of ``repeated``, that of p[t, v] is w_t p[t-1, v] + w_{t+1} p[t+1, v], blank apart.
     """
-    logits, ids, counted, blank = inputs
-    matched, repeated = outputs
+    logits, ids, counted, blank, sharpness, inplace = inputs
+    matched, repeated, normalisers = outputs
     pull = torch.zeros_like(matched) if grads[0] is None else grads[0] * matched
     weights = torch.zeros_like(repeated) if grads[1] is None else grads[1]
-    grad = torch.empty_like(logits) if kept is None else kept
+    grad = logits if inplace else torch.empty_like(logits)
     for sentence, frames in enumerate(logits):
-        probs = frames.softmax(-1, dtype=matched.dtype) if kept is None else kept[sentence]
+        peak, normaliser = normalisers[sentence].split(1, -1)
+        probs = (sharpness * (frames.to(matched.dtype) - peak) - normaliser).exp()
         order, symbols = _symbols(probs, None if counted is None else counted[sentence], blank)
         weight = weights[sentence, order[1:], None]
         near = torch.nn.functional.pad(symbols[:-1] * weight, (0, 0, 1, 0))
@@ -48,7 +52,7 @@ def backward(kept: Any, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -
         inner = (probs * of_probs).sum(1) + pull[sentence].sum(1)
         found = probs * (of_probs - inner[:, None])
         found.scatter_add_(1, ids[sentence].expand(len(found), -1), pull[sentence])
-        grad[sentence] = found.masked_fill_(probs[:, :1].isnan(), 0)
+        grad[sentence] = found.mul_(sharpness).masked_fill_(~(peak + normaliser).isfinite(), 0)
     return (grad,)
 
 

@@ -1,11 +1,11 @@
 """Match probabilities from hidden states and the output projection; the logits of the whole batch never exist.
 
 Cross-entropy knows the gradient of a row as soon as it has the row's logits. BLEU does not: it needs the match
-probabilities of all rows first. But the gradient of a row of logits is ``-s_t p[t]`` plus a few single tokens, s_t one
-number, so the gradient of its hidden state is ``-s_t (p[t] @ weight)`` plus a few rows of the weight. ``p @ weight`` is
-formed in the forward pass, while the probabilities of a chunk are at hand; only the weight's own gradient needs them
-again. That is four products of the size of the projection, or two when the projection is frozen. With a half-precision
-weight all of them have half-precision factors; sums over chunks are in float32.
+probabilities of all rows first. So the backward pass forms the logits again, chunk by chunk: four products of the size
+of the projection. If the projection is frozen, two are enough: the gradient of a row of logits is ``-s_t p[t]`` plus a
+few single tokens, s_t one number, so that of its hidden state is ``-s_t (p[t] @ weight)`` plus a few rows of the
+weight, and ``p @ weight`` is formed in the forward pass. With a half-precision weight all products have half-precision
+factors; sums over chunks are in float32.
 """
 
 from collections.abc import Iterator
@@ -14,11 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bleugrad.backends.devices import SYNCHRONOUS
 from bleugrad.backends.dispatch import Outputs
 from bleugrad.backends.dtypes import compute_dtype
-from bleugrad.backends.operations import projected_probabilities
-from bleugrad.backends.torch.row_gradient import RowGradient
+from bleugrad.backends.operations import projected_probabilities, row_probabilities
+from bleugrad.backends.torch.row_probabilities import Block, blocks, part_of
 
 LEAST_ROWS = 64
 """Rows per chunk, unless the hidden states of the batch are larger than the logits of such a chunk."""
@@ -26,101 +25,86 @@ LEAST_ROWS = 64
 
 def forward(keep: bool, *inputs: Any) -> tuple[Outputs, None]:
     """See :data:`bleugrad.backends.operations.projected_probabilities`."""
-    hidden, weight, bias, ids, targets, word_start, mean_weight = inputs
+    hidden, weight, bias, ids, targets, word_start, sharpness, frozen = inputs
     outputs = projected_probabilities.shapes(*inputs)
-    matched, log_probs, opening, expected_weight, log_normaliser = outputs
-    of_rows = matched.flatten(0, 1)
-    sentence = torch.arange(matched.shape[0], device=hidden.device)[:, None].expand(-1, hidden.shape[1]).flatten()
-    for part, logits in _logit_chunks(hidden, weight, bias):
-        peak = logits.amax(1, keepdim=True)
-        if targets is not None:
-            wanted = targets.flatten(0, 1)[part]
-            log_probs.view(-1, wanted.shape[1])[part] = logits.gather(1, wanted)
-        exponentials = logits.sub_(peak).exp_()
-        normaliser = exponentials.sum(1, keepdim=True)
-        log_normaliser[part] = (peak + normaliser.log()).squeeze(1)
-        of_rows[part] = exponentials.gather(1, ids[sentence[part]]) / normaliser
-        if word_start is not None:
-            opening.view(-1)[part] = torch.mv(exponentials, word_start.to(logits.dtype)) / normaliser.squeeze(1)
-        if mean_weight:
-            expected_weight[part] = torch.mm(exponentials.to(weight.dtype), weight).to(logits.dtype) / normaliser
-    if targets is not None:
-        log_probs -= log_normaliser.view(*targets.shape[:2], 1)
+    for block, logits in _logit_chunks(hidden, weight, bias):
+        of_chunk = (logits, ids[block[0]], *part_of((targets,), block), word_start, sharpness, False)
+        found = row_probabilities.forward(False, of_chunk)[0]
+        for output, values in zip(outputs[:5], found, strict=True):
+            if values.numel():
+                output[block] = values
+        if frozen:  # the gradient of -log p of token 0 is p, less 1 at that token
+            token = ids.new_zeros(*logits.shape[:2], 1)
+            less = (None, found[0].new_full(token.shape, -1), None, None)
+            given = (logits, ids[block[0], :0], token, None, 1.0, True)
+            difference = row_probabilities.backward(None, None, (True,), less, (found[0][..., :0], *found[1:]), given)[
+                0
+            ]
+            assert difference is not None
+            outputs[5][block] = _product(difference.to(found[0].dtype), weight) + weight[0]
     return outputs, None
 
 
 def backward(kept: None, needs: tuple[bool, ...], grads: Any, outputs: Outputs, inputs: Any) -> list[Tensor | None]:
     """The gradients of hidden states, weight and bias."""
-    hidden, weight, *_ = inputs
-    matched, _, opening, expected_weight, log_normaliser = outputs
-    row = RowGradient.of(grads[:3], matched, opening).flat()
-    known = expected_weight.shape[0] > 0
-    again = (needs[0] and not known, needs[1], needs[2])
-    found: list[Tensor | None] = [None, None, None]
-    if any(again):
-        found = _dense_gradient(inputs, log_normaliser, row, again)
-    if needs[0] and known:
-        found[0] = expected_weight * row.scale[:, None]
-    _add_sparse(found, row, inputs)
-    for index, like in enumerate((hidden, weight, weight)):
-        if (gradient := found[index]) is not None:
-            found[index] = gradient.to(like.dtype)
-    return [None if found[0] is None else found[0].view(hidden.shape), *found[1:]]
-
-
-def _dense_gradient(
-    inputs: Any, log_normaliser: Tensor, row: RowGradient, needs: tuple[bool, ...]
-) -> list[Tensor | None]:
-    """The gradients of hidden states (B T, H), weight and bias through the softmax, None where not needed."""
-    hidden, weight, bias, _, _, word_start, _ = inputs
-    dtype, states = compute_dtype(hidden), hidden.flatten(0, 1)
-    shapes = (states.shape, weight.shape, weight.shape[:1])
+    hidden, weight, bias, ids, targets, word_start, sharpness, frozen = inputs
+    if frozen and not any(needs[1:]):
+        return [_frozen_gradient(grads, outputs, inputs).to(hidden.dtype), None, None]
+    shapes, dtype = (hidden.shape, weight.shape, weight.shape[:1]), compute_dtype(hidden)
     found = [hidden.new_zeros(shape, dtype=dtype) if need else None for shape, need in zip(shapes, needs, strict=True)]
     of_hidden, of_weight, of_bias = found
-    broken = row.broken.view(-1)
-    for part, logits in _logit_chunks(hidden, weight, bias):
-        grad_logits = logits.sub_(log_normaliser[part, None]).exp_().mul_(row.factors(part, word_start))
-        if broken.device.type not in SYNCHRONOUS or broken[part].any():
-            grad_logits.masked_fill_(broken[part, None], 0)
+    for block, logits in _logit_chunks(hidden, weight, bias):
+        given = (logits, ids[block[0]], *part_of((targets,), block), word_start, sharpness, True)
+        grad = _row_gradient(part_of(grads[:5], block), part_of(outputs[:5], block), given)
+        grad = grad.to(dtype) if grad.dtype != weight.dtype else grad
         if of_hidden is not None:
-            of_hidden[part] = _product(grad_logits, weight)
+            of_hidden[block] = _product(grad, weight).to(dtype)
         if of_weight is not None:
-            rows = torch.where(broken[part, None], 0, states[part]).to(weight.dtype)
-            _add_product(of_weight, grad_logits.t(), rows)
+            states = torch.where(_broken(outputs[4][block]), 0, hidden[block]).to(weight.dtype)
+            _add_product(of_weight, grad.flatten(0, 1).t(), states.flatten(0, 1))
         if of_bias is not None:
-            of_bias += grad_logits.sum(0)
+            of_bias += grad.sum((0, 1), dtype=dtype)
+    kinds = (hidden.dtype, weight.dtype, weight.dtype)
+    return [None if one is None else one.to(kind) for one, kind in zip(found, kinds, strict=True)]
+
+
+def _row_gradient(grads: Any, outputs: Any, inputs: Any) -> Tensor:
+    """The gradient of a chunk of logits, see :data:`bleugrad.backends.operations.row_probabilities`."""
+    (found, *_) = row_probabilities.backward(None, None, (True,), grads, outputs, inputs)
+    assert found is not None
     return found
 
 
-def _add_sparse(found: list[Tensor | None], row: RowGradient, inputs: Any) -> None:
-    """Add the gradients of single tokens to those of hidden states (B T, H), weight and bias that are not None."""
-    hidden, weight, _, ids, targets, _, _ = inputs
-    of_hidden, of_weight, of_bias = found
-    pulls = [(torch.where(row.broken[..., None], 0, row.pull), ids[:, None].expand_as(row.pull))]
-    if row.own is not None:
-        pulls.append((torch.where(row.broken[..., None], 0, row.own), targets))
-    if of_hidden is not None:
-        of_hidden.masked_fill_(row.broken.view(-1, 1), 0)
-        _add_product(of_hidden.view(hidden.shape), pulls[0][0], weight[ids])
-        for pull, tokens in pulls[1:]:
-            of_hidden.view(hidden.shape).add_((pull[..., None] * weight[tokens].to(pull.dtype)).sum(2))
-    if of_weight is not None:
-        states = torch.where(row.broken[..., None], 0, hidden)
-        of_tokens = _product(pulls[0][0].transpose(1, 2), states.to(weight.dtype))
-        of_weight.index_add_(0, ids.reshape(-1), of_tokens.flatten(0, 1))
-        for pull, tokens in pulls[1:]:
-            of_weight.index_add_(0, tokens.reshape(-1), (pull[..., None] * states[:, :, None]).flatten(0, 2))
-    if of_bias is not None:
-        for pull, tokens in pulls:
-            of_bias.index_add_(0, tokens.reshape(-1), pull.reshape(-1))
+def _frozen_gradient(grads: Any, outputs: Outputs, inputs: Any) -> Tensor:
+    """The gradient of the hidden states (B, T, H), from the expected rows of the weight."""
+    _, weight, _, ids, targets, *_ = inputs
+    matched, _, _, _, normalisers, expected = outputs
+    of_matched, of_log_probs, _, of_means = (None if grad is None or not grad.numel() else grad for grad in grads[:4])
+    found, total = torch.zeros_like(expected), torch.zeros_like(expected[..., :1])
+    if of_matched is not None:
+        pull = torch.where(_broken(normalisers), 0, of_matched * matched)
+        total += pull.sum(-1, keepdim=True)
+        _add_product(found, pull, weight[ids])
+    if of_log_probs is not None:
+        total += of_log_probs.sum(-1, keepdim=True)
+        found += (of_log_probs[..., None] * weight[targets].to(found.dtype)).sum(2)
+    if of_means is not None:
+        total += of_means[..., None]
+        found += of_means[..., None] * weight.mean(0, dtype=found.dtype)
+    return found.addcmul_(total, expected, value=-1).masked_fill_(_broken(normalisers), 0)
+
+
+def _broken(normalisers: Tensor) -> Tensor:
+    """Which rows have no softmax, (B, T, 1)."""
+    return ~normalisers.sum(-1, keepdim=True).isfinite()
 
 
 def _product(values: Tensor, factor: Tensor) -> Tensor:
-    """values @ factor in the type of the values, float32 or wider.
+    """values @ factor in the type of the values.
 
-    A half-precision factor is not widened: the values are rounded to its type, the matrix product sums in float32, and
-    its result is rounded to that type. The values are scaled to at most 1 before, since gradients may be below the
-    range of float16.
+    A half-precision factor of wider values is not widened: the values are rounded to its type, the matrix product sums
+    in float32, and its result is rounded to that type. The values are scaled to at most 1 before, since gradients may
+    be below the range of float16.
     """
     if factor.dtype == values.dtype:
         return values @ factor
@@ -129,8 +113,8 @@ def _product(values: Tensor, factor: Tensor) -> Tensor:
 
 
 def _add_product(total: Tensor, values: Tensor, factor: Tensor) -> None:
-    """Add :func:`_product` in place, of matrices or of batches of them; ``total`` has the type of the values."""
-    if factor.dtype != values.dtype:
+    """Add :func:`_product` in place, of matrices or of batches of them."""
+    if not total.dtype == factor.dtype == values.dtype:
         total.add_(_product(values, factor))
     elif total.dim() == 3:
         total.baddbmm_(values, factor)
@@ -138,15 +122,20 @@ def _add_product(total: Tensor, values: Tensor, factor: Tensor) -> None:
         total.addmm_(values, factor)
 
 
-def _logit_chunks(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Iterator[tuple[slice, Tensor]]:
-    """Rows and their logits (rows, V), in a reused buffer that the caller may overwrite."""
-    states = hidden.flatten(0, 1)
-    rows, vocabulary = states.shape[0], weight.shape[0]
-    height = min(rows, max(LEAST_ROWS, states.numel() // max(1, vocabulary)))
-    buffer = hidden.new_empty(height, vocabulary, dtype=weight.dtype)
-    for first in range(0, rows, max(1, height)):
-        part = slice(first, min(first + height, rows))
-        logits = torch.mm(states[part].to(weight.dtype), weight.t(), out=buffer[: part.stop - first])
+def _logit_chunks(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Iterator[tuple[Block, Tensor]]:
+    """Blocks of rows and their logits (b, t, V), in a reused buffer that the caller may overwrite.
+
+    Logits of a bfloat16 weight are bfloat16. Those of other types are computed in float32 or wider, since the gradients
+    that take their place may be below the range of float16.
+    """
+    batch, steps, width = hidden.shape
+    vocabulary = weight.shape[0]
+    height = min(batch * steps, max(LEAST_ROWS, hidden.numel() // vocabulary))
+    buffer, kind = hidden.new_empty(height, vocabulary, dtype=weight.dtype), compute_dtype(hidden)
+    for block in blocks(batch, steps, height):
+        states = hidden[block].to(weight.dtype).reshape(-1, width)
+        logits = torch.mm(states, weight.t(), out=buffer[: states.shape[0]])
         if bias is not None:
             logits += bias
-        yield part, logits.to(compute_dtype(hidden))
+        rows = logits if weight.dtype == torch.bfloat16 else logits.to(kind)
+        yield block, rows.view(*hidden[block].shape[:2], vocabulary)

@@ -1,124 +1,114 @@
-"""Match probabilities in one pass over the logits.
+"""Match probabilities in one pass over the logits, in blocks of rows.
 
-The gradient of the logits is ``-s_t p[t, v]`` plus a few single tokens, s_t one number per row. So the softmax of the
-forward pass, scaled in place, *is* the gradient: in float32 and float64 it is kept until then, one tensor of the
-logits' size in all. Half precisions and compiled graphs work in blocks of rows and form the softmax again.
+With d = logits - m for the largest logit m of a row, p = exp(d - log sum exp(d)) and
+q = exp(s d - log sum exp(s d)). Gradients of the outputs become one gradient of the logits::
+
+    s q[v] (sum of opening_v - pulled) - own p[v] + mean / V,  and at single tokens  s q[id] grad,  grad
+
+with ``pulled`` the sum of q[id] grad and opening * grad, ``own`` the sum of the gradients of log-probabilities.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
-from bleugrad.backends.devices import SYNCHRONOUS
 from bleugrad.backends.dispatch import Outputs
-from bleugrad.backends.dtypes import compute_dtype
 from bleugrad.backends.operations import row_probabilities
-from bleugrad.backends.torch.row_gradient import RowGradient
+
+Block: TypeAlias = tuple[slice, slice]
+"""Sentences and positions: several whole sentences, or a part of one."""
 
 BLOCK_ELEMENTS = {"cpu": 2**18}
-"""Logits per block of rows, which fit the cache of a CPU core. ``BLOCK_DEFAULT`` on other devices."""
+"""Logits per block, which fit the cache of a CPU core. ``BLOCK_DEFAULT`` on other devices."""
 
 BLOCK_DEFAULT = 2**26
 
-SAFE_PROBABILITY = 1e-30
-"""Below this the logarithm of a probability is computed from the logits: the rounded probability has lost digits."""
 
-
-def forward(
-    keep: bool, logits: Tensor, ids: Tensor, targets: Tensor | None, word_start: Tensor | None
-) -> tuple[Outputs, Any]:
+def forward(keep: bool, *inputs: Any) -> tuple[Outputs, None]:
     """See :data:`bleugrad.backends.operations.row_probabilities`."""
-    if keep and logits.dtype == compute_dtype(logits):
-        probs, opening = softmax_and_opening(logits, word_start)
-        matched = probs.gather(2, ids[:, None, :].expand(*logits.shape[:2], -1))
-        log_probs = matched.new_empty(0)
+    logits, ids, targets, word_start, sharpness, _ = inputs
+    outputs = row_probabilities.shapes(*inputs)
+    matched, log_probs, opening, means, normalisers = outputs
+    for block in row_blocks(logits):
+        values = logits[block].to(matched.dtype)
+        peak = values.amax(-1, keepdim=True)
+        values = values - peak
+        plain, sharp = values.logsumexp(-1, keepdim=True), (sharpness * values).logsumexp(-1, keepdim=True)
+        normalisers[block] = torch.cat([peak, plain, sharp], -1)
+        tokens = expanded(ids[block[0]], values.shape[1])
+        matched[block] = (sharpness * values.gather(2, tokens) - sharp).exp()
         if targets is not None:
-            log_probs = log_probabilities(logits, probs.gather(2, targets), targets)
-        return (matched, log_probs, opening), probs
-    matched, log_probs, opening = row_probabilities.shapes(logits, ids, targets, word_start)
-    for rows, probs in _softmax_blocks(logits):
-        torch.index_select(probs, 1, ids[rows[0]], out=matched[rows])
-        if targets is not None:
-            log_probs[rows] = log_probabilities(logits[rows], probs.gather(-1, targets[rows]), targets[rows])
+            log_probs[block] = values.gather(2, targets[block]) - plain
+            means[block] = values.mean(-1) - plain.squeeze(-1)
         if word_start is not None:
-            opening[rows] = torch.mv(probs, word_start.to(probs.dtype))
-    return (matched, log_probs, opening), None
+            opening[block] = ((sharpness * values - sharp).exp() * word_start).sum(-1)
+    return outputs, None
 
 
-def backward(kept: Any, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -> tuple[Tensor]:
-    """The gradient of the logits, in the place of the softmax if that was kept."""
-    logits, ids, targets, word_start = inputs
-    matched, _, opening = outputs
-    row = RowGradient.of(grads, matched, opening)
-    if kept is not None:
-        scale_rows(kept, row, word_start)
-        row.add_sparse(kept, ids, targets)
-        return (kept,)
-    grad = torch.empty_like(logits)
-    for rows, probs in _softmax_blocks(logits):
-        probs.mul_(row.factors(rows, word_start))
-        part = row._replace(
-            pull=row.pull[rows], own=None if row.own is None else row.own[rows], broken=row.broken[rows]
-        )
-        part.add_sparse(probs, ids[rows[0]], None if targets is None else targets[rows])
-        grad[rows] = probs
+def backward(kept: None, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -> tuple[Tensor]:
+    """The gradient of the logits."""
+    logits, ids, targets, word_start, sharpness, inplace = inputs
+    grad = logits if inplace else torch.empty_like(logits)
+    for block in row_blocks(logits):
+        matched, _, opening, _, normalisers = part_of(outputs, block)
+        of_matched, of_log_probs, of_opening, of_means = part_of(grads[:4], block)
+        peak, plain, sharp = normalisers.split(1, -1)
+        values = logits[block].to(matched.dtype) - peak
+        pulled, own = torch.zeros_like(peak), torch.zeros_like(peak)
+        found, tokens = torch.zeros_like(values), expanded(ids[block[0]], values.shape[1])
+        if _given(of_matched):
+            pull = of_matched * matched
+            pulled += pull.sum(-1, keepdim=True)
+            found.scatter_add_(2, tokens, sharpness * pull)
+        if _given(of_log_probs):
+            own += of_log_probs.sum(-1, keepdim=True)
+            found.scatter_add_(2, targets[block], of_log_probs)
+        if _given(of_means):
+            own += of_means[..., None]
+            found += of_means[..., None] / values.shape[2]
+        factor = -pulled
+        if _given(of_opening):
+            factor = factor + of_opening[..., None] * (word_start.to(values.dtype) - opening[..., None])
+        found += sharpness * factor * (sharpness * values - sharp).exp() - own * (values - plain).exp()
+        broken = ~(peak + plain + sharp).isfinite()
+        grad[block] = found.masked_fill_(broken, 0)
     return (grad,)
 
 
-def scale_rows(probs: Tensor, row: RowGradient, word_start: Tensor | None) -> None:
-    """Multiply rows of probabilities (B, T, V) by the scales of their gradient, in place."""
-    if row.opening_scale is None or word_start is None:
-        probs.mul_(row.scale[..., None])
+def _given(grad: Tensor | None) -> bool:
+    return grad is not None and grad.numel() > 0
+
+
+def row_blocks(logits: Tensor) -> Iterator[Block]:
+    """Blocks of the rows of logits (B, T, V)."""
+    batch, steps, vocabulary = logits.shape
+    return blocks(batch, steps, BLOCK_ELEMENTS.get(logits.device.type, BLOCK_DEFAULT) // vocabulary)
+
+
+def blocks(batch: int, steps: int, rows: int) -> Iterator[Block]:
+    """Blocks of at most ``rows`` rows of (B, T), and at least one.
+
+    Parts of one sentence are about equally long.
+
+    >>> list(blocks(2, 3, rows=2))[:2]
+    [(slice(0, 1, None), slice(0, 2, None)), (slice(0, 1, None), slice(2, 3, None))]
+    """
+    if steps == 0:
         return
-    flat, rows = row.flat(), probs.view(-1, probs.shape[2])
-    for block in row_blocks(probs, 4):
-        rows[block].mul_(flat.factors(block, word_start))
+    sentences, parts = max(1, rows // steps), -(-steps // max(1, rows))
+    height = -(-steps // parts)
+    for first in range(0, batch, sentences):
+        for start in range(0, steps, height):
+            yield slice(first, min(first + sentences, batch)), slice(start, min(start + height, steps))
 
 
-def softmax_and_opening(logits: Tensor, word_start: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The softmax, and the probability (B, T) of the tokens of ``word_start`` while the rows are still in the cache."""
-    if word_start is None:
-        return logits.softmax(-1, dtype=compute_dtype(logits)), logits.new_empty(0, dtype=compute_dtype(logits))
-    probs = torch.empty_like(logits, dtype=compute_dtype(logits), memory_format=torch.contiguous_format)
-    batch, steps, vocabulary = logits.shape
-    opening, starts = probs.new_empty(batch * steps), word_start.to(probs.dtype)
-    flat, flat_probs = logits.reshape(-1, vocabulary), probs.view(-1, vocabulary)
-    for rows in row_blocks(logits, 4):
-        torch.softmax(flat[rows], -1, dtype=probs.dtype, out=flat_probs[rows])
-        torch.mv(flat_probs[rows], starts, out=opening[rows])
-    return probs, opening.view(batch, steps)
+def part_of(tensors: tuple[Tensor | None, ...], block: Block) -> tuple[Any, ...]:
+    """The block of each tensor (B, T, ...); None and empty tensors stay as they are."""
+    return tuple(one if one is None or not one.numel() else one[block] for one in tensors)
 
 
-def row_blocks(logits: Tensor, factor: int = 1) -> Iterator[slice]:
-    """Blocks of the rows of all sentences on one axis, ``factor`` times the usual size."""
-    batch, steps, vocabulary = logits.shape
-    height = max(1, factor * BLOCK_ELEMENTS.get(logits.device.type, BLOCK_DEFAULT) // vocabulary)
-    for first in range(0, batch * steps, height):
-        yield slice(first, min(first + height, batch * steps))
-
-
-def _softmax_blocks(logits: Tensor) -> Iterator[tuple[tuple[int, slice], Tensor]]:
-    """The softmax of a few rows of one sentence at a time: ((sentence, rows), probabilities in a reused buffer)."""
-    batch, steps, vocabulary = logits.shape
-    height = min(steps, max(1, BLOCK_ELEMENTS.get(logits.device.type, BLOCK_DEFAULT) // vocabulary))
-    buffer = logits.new_empty(height, vocabulary, dtype=compute_dtype(logits))
-    for sentence in range(batch):
-        for first in range(0, steps, max(1, height)):
-            rows = (sentence, slice(first, min(first + height, steps)))
-            probs = buffer[: rows[1].stop - first]
-            torch.softmax(logits[rows], -1, dtype=buffer.dtype, out=probs)
-            yield rows, probs
-
-
-def log_probabilities(logits: Tensor, picked: Tensor, tokens: Tensor) -> Tensor:
-    """Logarithms of the probabilities ``picked`` (..., J) of tokens, from the logits of a row if one is too small."""
-    if logits.device.type not in SYNCHRONOUS:
-        wide = logits.to(picked.dtype)
-        return wide.gather(-1, tokens) - wide.logsumexp(-1, keepdim=True)
-    log_probs = picked.log()
-    small = (picked < SAFE_PROBABILITY).any(-1)
-    if small.any():
-        log_probs[small] = logits[small].log_softmax(-1, dtype=picked.dtype).gather(-1, tokens[small])
-    return log_probs
+def expanded(ids: Tensor, steps: int) -> Tensor:
+    """Ids of sentences (B, L) for each of their positions, (B, T, L), without a copy."""
+    return ids[:, None].expand(-1, steps, -1)

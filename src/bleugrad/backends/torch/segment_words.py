@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from bleugrad.backends.dispatch import Outputs
+from bleugrad.backends.torch.ngram_clips import dense_ranks
 
 
 def forward(keep: bool, ids: Tensor, lengths: Tensor, word_start: Tensor) -> tuple[Outputs, None]:
@@ -37,17 +38,9 @@ def _segment_numbers(ids: Tensor, spans: Tensor) -> Tensor:
     """
     columns = ids.shape[1]
     position = torch.arange(columns, device=ids.device)
-    table, size, key = _ranks(ids), 1, torch.zeros_like(ids)
+    table, size, key = dense_ranks(ids), 1, torch.zeros_like(ids)
     while size <= columns:
         last = table.gather(1, (position + spans - size).clamp(0, columns - 1))
         key = torch.where((spans >= size) & (spans < 2 * size), table * columns + last, key)
-        table, size = _ranks(table * columns + table.roll(-size, 1)), 2 * size
-    return _ranks(_ranks(key) * (columns + 1) + spans)
-
-
-def _ranks(keys: Tensor) -> Tensor:
-    """Numbers below L for the keys of each row (B, L), equal iff the keys are."""
-    ordered, order = keys.sort(-1)
-    new = torch.zeros_like(ordered)
-    new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    return torch.empty_like(keys).scatter_(1, order, new.cumsum(1))
+        table, size = dense_ranks(table * columns + table.roll(-size, 1)), 2 * size
+    return dense_ranks(dense_ranks(key) * (columns + 1) + spans)

@@ -1,0 +1,56 @@
+/* The positions that count, moved to the front, time first, and how a sequence and its words end. */
+#include "common.h"
+
+typedef struct {
+    int64_t batch, steps, width, columns, extra;    /* B, T, L or L + 1, L, positions after the last */
+    const REAL *probs, *opening;                    /* (B, T, width), (B, T) or NULL */
+    const int64_t *order, *limits, *ends;           /* (B, T) or NULL, (B,), (B,) */
+} Counted;
+
+/* Where the position that counts as number t of a sentence stands in (B, T). */
+static inline int64_t place(const Counted *of, int64_t sentence, int64_t t) {
+    return sentence * of->steps + (of->order ? of->order[sentence * of->steps + t] : t);
+}
+
+/* with: the problem, then units (T', B, L), opened and boundary (T', B), alive (T', B), stop (B, T' + 1), for
+   T' = T + extra. */
+int counted_rows(void *const *with, int64_t first, int64_t last) {
+    const Counted *of = with[0];
+    REAL *units = with[1], *opened = with[2], *boundary = with[3], *alive = with[4], *stop = with[5];
+    int64_t steps = of->steps + of->extra, size = of->columns * sizeof(REAL);
+    for (int64_t b = first; b < last; b++)
+        for (int64_t t = 0; t <= steps; t++) {
+            int counts = t < of->limits[b];
+            int64_t from = counts ? place(of, b, t) : 0, cell = t * of->batch + b;
+            REAL end = counts && stop ? of->probs[from * of->width + of->columns] : 0, opens = of->extra > 0;
+            if (of->opening && counts) opens = of->opening[from];
+            if (stop) stop[b * (steps + 1) + t] = end + (t == of->ends[b]);
+            if (boundary && t) boundary[cell - of->batch] = t < of->ends[b] ? opens + end : 1;
+            if (t == steps) break;
+            if (counts) memcpy(units + cell * of->columns, of->probs + from * of->width, size);
+            else memset(units + cell * of->columns, 0, size);
+            if (alive) alive[cell] = 1 - end;
+            if (opened) opened[cell] = opens;
+        }
+    return 0;
+}
+
+/* with: the problem, the gradients of the outputs, NULL if there is none, then zeros for those of the probabilities and
+   of opening, (B, T, width) and (B, T) or NULL. */
+int counted_rows_backward(void *const *with, int64_t first, int64_t last) {
+    const Counted *of = with[0];
+    const REAL *units = with[1], *opened = with[2], *boundary = with[3], *alive = with[4], *stop = with[5];
+    REAL *grad_probs = with[6], *grad_opening = with[7];
+    int64_t steps = of->steps + of->extra;
+    for (int64_t b = first; b < last; b++)
+        for (int64_t t = 0; t < of->limits[b]; t++) {
+            int64_t to = place(of, b, t), cell = t * of->batch + b;
+            REAL *grad = grad_probs + to * of->width;
+            REAL bound = boundary && t ? boundary[cell - of->batch] : 0;
+            if (units) memcpy(grad, units + cell * of->columns, of->columns * sizeof(REAL));
+            if (of->width > of->columns)
+                grad[of->columns] = bound + (stop ? stop[b * (steps + 1) + t] : 0) - (alive ? alive[cell] : 0);
+            if (grad_opening) grad_opening[to] = bound + (opened ? opened[cell] : 0);
+        }
+    return 0;
+}
