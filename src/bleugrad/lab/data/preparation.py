@@ -37,19 +37,6 @@ def prepare_split(config: DataConfig, name: str) -> Split:
     return prepare(config, (name,)).split(name)
 
 
-def train_files(config: DataConfig) -> tuple[Path, Path] | None:
-    """The files of the training text, source and target; None for the built-in corpus."""
-    if config.corpus == "builtin":
-        return None
-    if config.train_source and config.train_target:
-        return Path(config.train_source), Path(config.train_target)
-    folder = _folder(config)
-    assert folder is not None, "the settings name the training text, or a folder"
-    verify_sums(folder, ("train",))
-    source, target = (_find(folder, "train", language) for language in (config.source_language, config.target_language))
-    return source, target
-
-
 def _folder(config: DataConfig) -> Path | None:
     """The folder of the corpus, which is downloaded if necessary; None if all files are given one by one."""
     folder = corpus_folder(config)

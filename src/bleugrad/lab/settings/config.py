@@ -12,6 +12,7 @@ LARGEST: dict[type, float] = {int: 2**31 - 1, float: 1e30}
 """The largest absolute value of an option without limits of its own; fits in 32 bits."""
 SMALLEST = 1e-30
 LARGEST_SEED = 2**63 - 1
+ANY = object()
 CHOOSER = "name"
 """The key of a table that chooses one of several kinds of settings."""
 
@@ -65,7 +66,7 @@ class Config:
     """
 
     dropped: ClassVar[Mapping[str, Any]] = {}
-    """Settings of earlier versions, with the value that saved files may still have."""
+    """Settings of earlier versions, with the value that saved files may still have; ANY if it changed no result."""
 
     def __post_init__(self) -> None:
         for setting in settings(type(self)):

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from bleugrad.lab.errors import UsageError
 from bleugrad.lab.extras import require_extra
-from bleugrad.lab.settings.config import CHOOSER, Config, Setting, settings
+from bleugrad.lab.settings.config import ANY, CHOOSER, Config, Setting, settings
 
 ConfigT = TypeVar("ConfigT", bound=Config)
 
@@ -73,7 +73,7 @@ def build(kind: type[ConfigT], values: Mapping[str, Any], path: str = "") -> Con
     known = {setting.name: setting for setting in settings(kind)}
     given = {}
     for name, value in values.items():
-        if name in kind.dropped and value == kind.dropped[name]:
+        if name in kind.dropped and kind.dropped[name] in (ANY, value):
             continue
         if name not in known:
             raise UsageError(f"unknown setting {path + name!r}{suggestion(name, known, path)}")

@@ -1,12 +1,14 @@
 """Settings of a training run; ``experiments/paper/protocols.py`` has those of the paper."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal
 
 from bleugrad.lab.data.config import DataConfig
 from bleugrad.lab.errors import UsageError
 from bleugrad.lab.models.config import ModelConfig
-from bleugrad.lab.settings.config import Config, RunConfig, choice, inner, option
+from bleugrad.lab.settings.config import ANY, Config, RunConfig, choice, inner, option
 from bleugrad.lab.training.objectives.config import OBJECTIVES, CrossEntropyConfig, ExpectedConfig, ObjectiveConfig
 from bleugrad.lab.training.objectives.earlier import current
 
@@ -84,9 +86,9 @@ class SharedConfig(RunConfig):
 class TrainConfig(SharedConfig):
     """A whole training run."""
 
+    dropped: ClassVar[Mapping[str, Any]] = MappingProxyType({"tensorboard": ANY, "wandb": ANY})
+
     record_every: int = option(50, "steps between records of loss and gradient norm", minimum=1)
-    tensorboard: bool = option(False, "also write curves for TensorBoard")
-    wandb: bool = option(False, "also send curves to Weights & Biases")
     optimizer: OptimizerConfig = inner(OptimizerConfig, "optimizer")
     objective: ObjectiveConfig = choice(OBJECTIVES, "objective", current)
 

@@ -99,7 +99,7 @@ class TranslationSystem:
     def _check_tokenised(self, lines: Sequence[str], first: int) -> None:
         """Warn of the first line that looks like ordinary text if the model was trained on tokenised text."""
         data = self.config.data
-        if data.raw or data.units == "sentencepiece":
+        if data.raw:
             return
         for number, line in enumerate(lines, start=first):
             if word := untokenised(line, self._cased or data.lowercase):

@@ -19,7 +19,6 @@ from bleugrad.lab.errors import FailureError
 from bleugrad.lab.models.protocol import TranslationModel
 from bleugrad.lab.runs.directory import Run, remove_evaluations
 from bleugrad.lab.runs.progress import Progress
-from bleugrad.lab.training.board import Board, open_boards
 from bleugrad.lab.training.checkpoints import (
     BEST,
     FOLDER,
@@ -79,7 +78,6 @@ class Trainer:
         self.position = Position()
         self.history: list[dict[str, Any]] = []
         self.recent: list[dict[str, Tensor]] = []
-        self.boards: list[Board] = []
         self.timed = 0, time.monotonic()
 
     def restore(self, checkpoint: Checkpoint, path: Path) -> None:
@@ -109,14 +107,10 @@ class Trainer:
 
     def train(self) -> dict[str, Any]:
         """Train to the end and return the summary, which is also saved."""
-        if self.run is not None:
-            self.boards = open_boards(self.config, self.run, self.position.step)
         if self.setup.validate_first and not self.history:
             self.validate(epoch=0)
         while not self.over:
             self.train_epoch()
-        for board in self.boards:
-            board.close()
         return self.summarise()
 
     def train_epoch(self) -> None:
@@ -275,11 +269,9 @@ class Trainer:
         return score(texts, self.setup.valid.references, settings.tokenize)
 
     def record(self, kind: str, **values: Any) -> None:
-        """Write one measurement to metrics.jsonl and the boards; no times, so that repeated runs are identical."""
+        """Write one measurement to metrics.jsonl; no times, so that repeated runs are identical."""
         if self.run is not None:
             self.run.record(kind=kind, step=self.position.step, **values)
-            for board in self.boards:
-                board.write(kind, self.position.step, values)
 
     def save(self, name: str) -> None:
         """Write a checkpoint: the weights, and in the last one everything that a resume needs."""

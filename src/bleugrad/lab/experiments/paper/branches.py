@@ -46,9 +46,6 @@ KNOWN: Mapping[str, Table] = MappingProxyType(
             }
         },
         "candidates-risk": {"objective": {"name": "candidates", "candidate_loss": "risk", "cross_entropy_weight": 0.1}},
-        "candidates-ranking": {
-            "objective": {"name": "candidates", "candidate_loss": "ranking", "cross_entropy_weight": 0.1}
-        },
         "sharp-mix": {
             "objective": {
                 "name": "exact",
@@ -79,7 +76,6 @@ TITLES: Mapping[str, str] = MappingProxyType(
         "candidates-mix": "exact, candidates, CE",
         "soft-beam-mix": "exact, soft beam, CE",
         "candidates-risk": "MRT, candidates, CE",
-        "candidates-ranking": "ranking, candidates, CE",
     }
 )
 """Names in tables. Other branches are shown with their label.

@@ -24,7 +24,7 @@ from bleugrad.lab.training.config import TrainConfig
 
 BASE, LOGS = "base", "logs"
 EPOCHS = ("optimizer", "epochs")
-MAY_DIFFER = (("device",), ("threads",), ("tensorboard",), ("wandb",), ("record_every",), ("checkpoint_every",))
+MAY_DIFFER = (("device",), ("threads",), ("record_every",), ("checkpoint_every",))
 """Settings that may differ between a finished stage and the requested one."""
 
 

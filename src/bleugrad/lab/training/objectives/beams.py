@@ -5,13 +5,13 @@ from torch import Tensor
 
 from bleugrad import CandidateBLEULoss, MinimumRiskLoss
 from bleugrad.lab.data.batches import IGNORED, Batch, decoder_inputs
+from bleugrad.lab.errors import UsageError
 from bleugrad.lab.models.feeding import token_log_probs
 from bleugrad.lab.models.search.soft_beam import soft_beam
 from bleugrad.lab.models.search.strategies import beam
 from bleugrad.lab.special_ids import EOS
 from bleugrad.lab.training.objectives.base import FedObjective, references_of, row_options, score_options
 from bleugrad.lab.training.objectives.config import CandidatesConfig, SoftBeamConfig
-from bleugrad.lab.training.ranking import ranking_loss
 from bleugrad.lab.training.sparse_rows import SparseRows
 
 
@@ -19,17 +19,17 @@ class Candidates(FedObjective):
     """A loss of the candidates of a beam search, which the decoder is fed.
 
     ``candidate_loss`` is "expected" for exact expected BLEU of the rows of each candidate, see
-    :class:`bleugrad.CandidateBLEULoss`, or a baseline that scores the candidates themselves: "risk" for
-    :class:`bleugrad.MinimumRiskLoss`, "ranking" for :func:`bleugrad.lab.training.ranking.ranking_loss`.
+    :class:`bleugrad.CandidateBLEULoss`, or "risk" for a baseline that scores the candidates themselves,
+    :class:`bleugrad.MinimumRiskLoss`.
     """
 
     config: CandidatesConfig
 
-    def make_loss(self, word_start: Tensor | None) -> CandidateBLEULoss | MinimumRiskLoss | None:
-        """Summed over sentences; None for "ranking", which is a function."""
+    def make_loss(self, word_start: Tensor | None) -> CandidateBLEULoss | MinimumRiskLoss:
+        """Summed over sentences."""
         config, shared = self.config, score_options(self.config) | {"word_start": word_start}
         if config.candidate_loss == "ranking":
-            return None
+            raise UsageError("objective.candidate_loss is 'ranking', which was removed; expected 'expected' or 'risk'")
         if config.candidate_loss == "risk":
             return MinimumRiskLoss(alpha=config.alpha, **shared)
         shared |= {"sharpness": config.sharpness, "end_positions": config.end_positions}
@@ -44,12 +44,7 @@ class Candidates(FedObjective):
             loss = self.loss(rows, candidates, references)
         else:
             log_probs = token_log_probs(rows, candidates.flatten(0, 1)).view(candidates.shape)
-            if self.loss is None:
-                settings = score_options(self.config)
-                del settings["reduction"]
-                loss = ranking_loss(candidates, log_probs, references, mask=candidates != IGNORED, **settings).sum()
-            else:
-                loss = self.loss.from_samples(candidates, log_probs, references)
+            loss = self.loss.from_samples(candidates, log_probs, references)
         return self.mixed(self.mean(loss, len(batch)), memory, batch)
 
     def search(self, batch: Batch) -> Tensor:

@@ -200,7 +200,7 @@ class CandidatesConfig(ScoredRows, OwnLength):
     name: Literal["candidates"] = option("candidates", "candidates: exact expected BLEU of the candidates of a beam")
     candidates: int = option(5, "width of the beam search", minimum=1, maximum=100)
     candidate_loss: Literal["expected", "risk", "ranking"] = option(
-        "expected", "expected is the exact expected BLEU of the rows of candidates; risk and ranking are baselines"
+        "expected", "expected: exact expected BLEU of the rows of candidates; risk: minimum risk; ranking: removed"
     )
     candidate_alpha: float = option(1.0, "sharpness of the weights of candidates", minimum=0)
     alpha: float = option(0.005, ALPHA, above=0)
