@@ -1,6 +1,6 @@
 """Filters of training pairs: empty, too long, or of too different lengths."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 
 from bleugrad.lab.data.corpus import Split
 from bleugrad.lab.data.limits import CHARACTERS_PER_WORD, MOST_WORDS
@@ -31,30 +31,24 @@ def keep(source_length: int, target_length: int, max_length: int, max_ratio: flo
 
 
 def filter_split(split: Split, max_length: int, max_ratio: float) -> tuple[Split, Mapping[str, int]]:
-    """The pairs that pass the filters, and the number of dropped pairs by reason."""
-    dropped = {EMPTY: 0, LONG: 0, RATIO: 0}
-    pairs = list(filter_pairs(zip(split.sources, split.references, strict=True), max_length, max_ratio, dropped))
-    return Split([source for source, _ in pairs], [choices for _, choices in pairs]), dropped
-
-
-def filter_pairs(
-    pairs: Iterable[tuple[str, tuple[str, ...]]], max_length: int, max_ratio: float, dropped: dict[str, int]
-) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The pairs that pass the filters, one after the other; ``dropped`` counts the others by reason.
+    """The pairs that pass the filters, and the number of dropped pairs by reason.
 
     The first reference decides whether a pair is kept; other references are filtered one by one. A line with far more
     characters than ``max_length`` words usually have is also too long.
     """
     characters = CHARACTERS_PER_WORD * max(MOST_WORDS, max_length)
+    dropped = {EMPTY: 0, LONG: 0, RATIO: 0}
+    kept = Split([], [])
 
     def reason(source: str, target: str) -> str | None:
         if max(len(source), len(target)) > characters:
             return LONG
         return reason_to_drop(len(source.split()), len(target.split()), max_length, max_ratio)
 
-    for source, choices in pairs:
-        found = reason(source, choices[0])
-        if found is not None:
-            dropped[found] = dropped.get(found, 0) + 1
+    for source, (first, *others) in zip(split.sources, split.references, strict=True):
+        if found := reason(source, first):
+            dropped[found] += 1
             continue
-        yield source, (choices[0], *(one for one in choices[1:] if reason(source, one) is None))
+        kept.sources.append(source)
+        kept.references.append((first, *(one for one in others if reason(source, one) is None)))
+    return kept, dropped

@@ -17,6 +17,8 @@ from bleugrad.lab.training.objectives.earlier import current
 class OptimizerConfig(Config):
     """Adam, its learning rate schedule, validation and early stopping."""
 
+    dropped: ClassVar[Mapping[str, Any]] = MappingProxyType({"validate_every": 0})
+
     learning_rate: float = option(1e-3, "learning rate of Adam; with a warm-up, its highest value", above=0)
     epochs: int = option(20, "largest number of passes over the training data", minimum=1)
     clip: float = option(5.0, "largest norm of the gradient; 0: no clipping", minimum=0)
@@ -32,7 +34,6 @@ class OptimizerConfig(Config):
     patience: int = option(
         2, "validations before a decay: those without a better BLEU (plateau), or all (step)", minimum=1
     )
-    validate_every: int = option(0, "steps between validations; 0: after each epoch", minimum=0)
     average: int = option(
         1, "validate and keep the mean of the weights at this many last validations", minimum=1, maximum=100
     )

@@ -40,15 +40,10 @@ def check_state(state: Any) -> None:
     check_form(state, FORM, "state")
     position, history = state["position"], state["history"]
     epoch, step = (history[-1]["epoch"], history[-1]["step"]) if history else (0, 0)
-    since = position["step"] - step
-    inside = position["epoch"] == epoch and position["done"] > since  # validated in the middle of this epoch
-    if position["epoch"] <= epoch and not inside:
+    if position["epoch"] != epoch + 1:
         raise ValueError(f"state.position.epoch is {position['epoch']}; expected {epoch + 1} after epoch {epoch}")
-    least = 0 if inside else position["done"]
-    if since < least:
-        raise ValueError(
-            f"state.position.step is {position['step']}; expected at least {step + least} after epoch {epoch}"
-        )
+    if position["step"] != step + position["done"]:
+        raise ValueError(f"state.position.step is {position['step']}; expected {step + position['done']}")
     if state["schedule"]["best_epoch"] > epoch:
         raise ValueError(f"state.schedule.best_epoch is {state['schedule']['best_epoch']}; expected at most {epoch}")
 

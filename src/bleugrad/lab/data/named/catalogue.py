@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from bleugrad.lab.data.config import CorpusName
-from bleugrad.lab.data.named.files import LANGUAGES, compress_parts, recompress_parts
+from bleugrad.lab.data.named.files import LANGUAGES, compress_parts
 from bleugrad.lab.data.named.iwslt14 import prepare_iwslt14
 from bleugrad.lab.data.named.tatoeba import prepare_tatoeba, prepare_tatoeba_tiny
 
@@ -119,7 +119,7 @@ CATALOGUE: dict[str, NamedCorpus] = {
             terms="research use",
             urls=_urls(f"{MULTI30K}raw/", MULTI30K_RAW_PARTS, ".gz"),
             most_bytes=10 * MEGABYTE,
-            recipe=partial(recompress_parts, MULTI30K_RAW_PARTS),
+            recipe=partial(compress_parts, MULTI30K_RAW_PARTS),
             counts={"train": 29000, "valid": 1014, "test": 1000},
         ),
         NamedCorpus(

@@ -18,20 +18,12 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def compress_parts(parts: Mapping[str, str], downloads: Path, folder: Path) -> None:
-    """Compress the files of a corpus that is published tokenised. ``parts`` holds their names by split."""
+    """Compress the published files of a corpus, plain or gzip; ``parts`` holds their names by split."""
     for split, part in parts.items():
         for language in LANGUAGES:
             source, target = downloads / f"{part}.{language}", folder / f"{split}.{language}.gz"
-            with source.open("rb") as text, _gzip(target) as file:
-                shutil.copyfileobj(text, file, 1 << 20)
-
-
-def recompress_parts(parts: Mapping[str, str], downloads: Path, folder: Path) -> None:
-    """:func:`compress_parts` of files that are published as gzip."""
-    for split, part in parts.items():
-        for language in LANGUAGES:
-            source, target = downloads / f"{part}.{language}.gz", folder / f"{split}.{language}.gz"
-            with gzip.open(source, "rb") as text, _gzip(target) as file:
+            plain = source.exists()
+            with source.open("rb") if plain else gzip.open(f"{source}.gz", "rb") as text, _gzip(target) as file:
                 shutil.copyfileobj(text, file, 1 << 20)
 
 
