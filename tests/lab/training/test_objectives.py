@@ -13,8 +13,8 @@ from bleugrad.lab.errors import UsageError
 from bleugrad.lab.models.config import ModelConfig
 from bleugrad.lab.models.feeding import feed
 from bleugrad.lab.models.kinds import build_model
+from bleugrad.lab.models.search.beams import beam
 from bleugrad.lab.models.search.soft_beam import soft_beam
-from bleugrad.lab.models.search.strategies import beam
 from bleugrad.lab.special_ids import BOS, EOS, PAD
 from bleugrad.lab.training.objectives.build import build_objective
 from bleugrad.lab.training.objectives.config import OWN_TOKENS

@@ -91,7 +91,7 @@ def soft_beam(
     ``softmax(sharpness * logits)``, mixed over the members that are continued. Those are the rows of the candidates of
     beam search in the limit of ``tau``. Without ``input_gradient`` the mixtures that the decoder is fed are constants.
 
-    As ``tau`` grows, the members become those of ``bleugrad.lab.models.search.strategies.beam``: a member whose hard
+    As ``tau`` grows, the members become those of ``bleugrad.lab.models.search.beams.beam``: a member whose hard
     choice is EOS keeps its place and is not continued, EOS is forced at the largest length, and PAD and BOS are never
     chosen. With ``width`` 1 the decoder is fed mixtures of embeddings. Which continuations are taken and where a member
     ends are hard choices: the relaxation is piecewise continuous.

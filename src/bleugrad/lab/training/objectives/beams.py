@@ -7,8 +7,8 @@ from bleugrad import CandidateBLEULoss, MinimumRiskLoss
 from bleugrad.lab.data.batches import IGNORED, Batch, decoder_inputs
 from bleugrad.lab.errors import UsageError
 from bleugrad.lab.models.feeding import token_log_probs
+from bleugrad.lab.models.search.beams import beam
 from bleugrad.lab.models.search.soft_beam import soft_beam
-from bleugrad.lab.models.search.strategies import beam
 from bleugrad.lab.special_ids import EOS
 from bleugrad.lab.training.objectives.base import FedObjective, references_of, row_options, score_options
 from bleugrad.lab.training.objectives.config import CandidatesConfig, SoftBeamConfig
