@@ -10,8 +10,7 @@ from bleugrad.lab.experiments.paper.branches import read_branch
 from bleugrad.lab.experiments.paper.config import ReproduceConfig
 from bleugrad.lab.experiments.paper.plan import PlannedStage, Protocol, rate_name
 from bleugrad.lab.experiments.paper.presets import PRESETS, configured
-from bleugrad.lab.settings.loading import build
-from bleugrad.lab.settings.writing import to_toml
+from bleugrad.lab.settings.loading import build, to_toml
 from bleugrad.lab.training.presets import preset
 
 TEN = {"branches": {"ce": {}, "exact": {}}, "seeds": 2, "tuning": {"factors": (1.0, 3.0)}}

@@ -6,7 +6,7 @@ from bleugrad.lab.errors import UsageError
 from bleugrad.lab.experiments.paper.plan import Protocol
 from bleugrad.lab.experiments.paper.presets import PRESETS, configured
 from bleugrad.lab.models.config import ONE_PASS
-from bleugrad.lab.settings.writing import to_toml
+from bleugrad.lab.settings.loading import to_toml
 
 WITHOUT_FILES = [name for name in PRESETS if not name.endswith(ONE_PASS)]
 

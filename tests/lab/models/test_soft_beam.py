@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 
-from bleugrad.lab.models.lstm.state import LSTMState
+from bleugrad.lab.models.lstm.decoder import LSTMState
 from bleugrad.lab.models.search.beams import beam
 from bleugrad.lab.models.search.soft_beam import soft_beam, soft_choice
 from bleugrad.lab.models.transformer_decoder import KeyValueState

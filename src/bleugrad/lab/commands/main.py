@@ -11,7 +11,7 @@ from bleugrad import __version__
 from bleugrad.lab.commands.commands import COMMANDS, Command
 from bleugrad.lab.commands.options import check_plain_options
 from bleugrad.lab.errors import FailureError, UsageError
-from bleugrad.lab.runs.interruption import Terminated
+from bleugrad.lab.runs.lock import Terminated
 from bleugrad.lab.settings.loading import suggestion
 
 DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130

@@ -7,8 +7,7 @@ from pathlib import Path
 from bleugrad.lab.data.builtin import builtin_splits
 from bleugrad.lab.data.checksums import verify_sums
 from bleugrad.lab.data.config import DataConfig
-from bleugrad.lab.data.corpus import Corpus, Split
-from bleugrad.lab.data.filters import filter_split
+from bleugrad.lab.data.corpus import Corpus, Split, filter_split
 from bleugrad.lab.data.limits import MOST_WORDS
 from bleugrad.lab.data.locations import SPLITS, corpus_folder, find_text
 from bleugrad.lab.data.text import check_scored, read_split

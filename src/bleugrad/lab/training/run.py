@@ -22,8 +22,7 @@ from bleugrad.lab.models.kinds import build_model
 from bleugrad.lab.runs.directory import CONFIG, Run, continue_run, read_about, remove_evaluations, start_run
 from bleugrad.lab.runs.lock import locked
 from bleugrad.lab.settings.config import differences
-from bleugrad.lab.settings.loading import build, read_toml
-from bleugrad.lab.settings.writing import to_toml
+from bleugrad.lab.settings.loading import build, read_toml, to_toml
 from bleugrad.lab.training import checkpoints
 from bleugrad.lab.training.checkpoints import BEST, FOLDER, LAST, Checkpoint, put_weights, read_checkpoint
 from bleugrad.lab.training.config import TrainConfig

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from bleugrad.lab.runs.forms import NUMBER_OR_NULL, POSITIVE, TEXT, WHOLE, Form, check_form, form_of
-from bleugrad.lab.training.schedule import Schedule
+from bleugrad.lab.training.optimizer import Schedule
 from bleugrad.lab.training.scores import Scores
 
 

@@ -34,10 +34,9 @@ from bleugrad.lab.training.checkpoints import (
 from bleugrad.lab.training.config import TrainConfig
 from bleugrad.lab.training.objectives.build import build_objective
 from bleugrad.lab.training.objectives.config import CrossEntropyConfig
-from bleugrad.lab.training.optimizer import build_optimizer
+from bleugrad.lab.training.optimizer import Schedule, build_optimizer, step_factor
 from bleugrad.lab.training.processes import SingleProcess
 from bleugrad.lab.training.run_state import Position, seed_step
-from bleugrad.lab.training.schedule import Schedule, step_factor
 from bleugrad.lab.training.scores import Scores, score
 from bleugrad.lab.training.translation import translate_ids
 from bleugrad.lab.training.vocabularies import Vocabularies

@@ -15,8 +15,7 @@ from bleugrad.lab.data.config import DataConfig
 from bleugrad.lab.data.download import download
 from bleugrad.lab.data.locations import SPLITS, VARIABLE, corpus_folder, find_text, is_prepared, roots
 from bleugrad.lab.data.named.catalogue import CATALOGUE, NamedCorpus
-from bleugrad.lab.data.named.files import LANGUAGES
-from bleugrad.lab.data.named.moses import require_tokeniser
+from bleugrad.lab.data.named.files import LANGUAGES, require_tokeniser
 from bleugrad.lab.data.text import read_lines
 from bleugrad.lab.errors import FailureError, UsageError
 from bleugrad.lab.runs.files import sync_directory, write_text

@@ -1,4 +1,4 @@
-"""Writes the files of a prepared corpus: gzip without time stamp, so that equal text gives equal files."""
+"""Files of a prepared corpus: Moses tokenisation, and gzip without time stamp, so that equal text gives equal files."""
 
 import gzip
 import os
@@ -6,6 +6,8 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+
+from bleugrad.lab.extras import require_extra
 
 LANGUAGES = ("de", "en")
 
@@ -35,3 +37,20 @@ def _gzip(path: Path) -> Iterator[gzip.GzipFile]:
             yield file
         raw.flush()
         os.fsync(raw.fileno())
+
+
+def require_tokeniser() -> None:
+    """Raise unless the library is installed."""
+    require_extra("text", "sacremoses", "tokenising a corpus")
+
+
+def tokenise(lines: Iterable[str], language: str, *, escape: bool) -> list[str]:
+    """Tokenise and lowercase each line; spaces separate the tokens.
+
+    ``escape`` escapes characters that are special in Moses (``&apos;``), as in the paper's data.
+    """
+    require_tokeniser()
+    from sacremoses import MosesTokenizer  # type: ignore[import-untyped]
+
+    tokenizer = MosesTokenizer(lang=language)
+    return [str(tokenizer.tokenize(line, return_str=True, escape=escape)).lower() for line in lines]

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 from bleugrad.lab.reports import page
-from bleugrad.lab.reports.provenance import command_part, settings_tables
 from bleugrad.lab.reports.style import save_figure
 from bleugrad.lab.reports.toy import figures
 from bleugrad.lab.reports.toy.tables import correlation_range, curve_table, orders, repeat_table
@@ -34,7 +33,7 @@ def render(run: SavedRun) -> str:
     if run.summary["repeats"] is not None:
         parts += [page.heading("Repeated words"), page.paragraph(_REPEATS)]
         parts += [_repeat_figures(run), page.table(*repeat_table(run))]
-    parts += [page.heading("How it was made"), *command_part(run), *settings_tables(run)]
+    parts += [page.heading("How it was made"), *page.command_part(run), *page.settings_tables(run)]
     return page.page("Toy study: BLEU by gradient ascent on free logits", parts)
 
 
