@@ -512,3 +512,22 @@ def test_samples_that_are_fed_train_every_parameter_and_no_sentences_are_possibl
     model.zero_grad()
     objective(make_batch(rows=())).backward()
     assert all(parameter.grad is not None and not parameter.grad.any() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "message"),
+    [
+        ("exact", {"feeding": "teacher"}, "feeding is 'teacher'; expected 'reference' or 'mixture' or 'greedy'"),
+        ("exact", {"own_last": 2.0}, "own_last is 2.0; expected at most 1"),
+        ("exact", {"temperature": 0.0}, "temperature is 0.0; expected more than 0"),
+        ("exact", {"length_factor": 0.5}, "length_factor is 0.5; expected at least 1"),
+        ("exact", {"feeding": "gumbel", "end_positions": 2}, "end_positions is 2 with feeding 'gumbel'; expected 0"),
+        ("soft_beam", {"candidates": 0}, "candidates is 0; expected at least 1"),
+        ("soft_beam", {"tau_first": 0.0}, "tau_first is 0.0; expected more than 0"),
+        ("soft_beam", {"candidates": 3, "beam_tokens": 2}, "beam_tokens is 2; expected at least candidates = 3"),
+        ("soft_beam", {"beam_rows": "hard"}, "beam_rows is 'hard'; expected 'model' or 'choices'"),
+    ],
+)
+def test_values_that_feeding_and_search_cannot_use_are_refused(name, values, message):
+    with pytest.raises(UsageError, match=message):
+        objective_config(name, **values)

@@ -34,21 +34,13 @@ Order = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Batch:
-    """The tensors of a batch, which may be empty.
+    """The tensors of a batch, which may be empty."""
 
-    Attributes:
-        source: (B, S) ids, ended by EOS, padded with PAD.
-        source_lengths: (B,) on the CPU, EOS counted.
-        labels: (B, T) target ids, ended by EOS, padded with -100.
-        indices: (B,) index of each sentence in its split.
-        references: ids of all references of each sentence, without EOS; None if the target is the only one.
-    """
-
-    source: Tensor
-    source_lengths: Tensor
-    labels: Tensor
-    indices: Tensor
-    references: ReferenceIds | None = None
+    source: Tensor  # (B, S) ids, ended by EOS, padded with PAD
+    source_lengths: Tensor  # (B,) on the CPU, EOS counted
+    labels: Tensor  # (B, T) target ids, ended by EOS, padded with -100
+    indices: Tensor  # (B,) index of each sentence in its split
+    references: ReferenceIds | None = None  # of each sentence, without EOS; None if the target is the only one
 
     def __len__(self) -> int:
         return self.source.shape[0]
@@ -94,10 +86,6 @@ class BatchPlan:
     def __init__(
         self, encoded: EncodedSplit, by: Literal["sentences", "tokens"] = "sentences", size: int = 64, seed: int = 0
     ) -> None:
-        if by not in ("sentences", "tokens"):
-            raise ValueError(f"by is {by!r}; expected 'sentences' or 'tokens'")
-        _check_at_least("size", size, 1)
-        _check_at_least("seed", seed, 0)
         self.encoded, self.by, self.size, self.seed = encoded, by, size, seed
         self._source, self._target = _lengths(encoded.sources) + 1, _lengths(encoded.targets) + 1
         ones = np.broadcast_to(np.int32(1), len(encoded))
@@ -110,7 +98,6 @@ class BatchPlan:
 
     def epoch(self, number: int) -> list[list[int]]:
         """The batches of an epoch as indices: every sentence once, similar lengths together, in random order."""
-        _check_at_least("number", number, 0)
         random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([self.seed, number])))
         order = _permutation(random, len(self.encoded))
         ends: list[int] = []
@@ -128,7 +115,6 @@ class BatchPlan:
 
         A batch holds at most ``size`` sentences, fewer if they are very long.
         """
-        _check_at_least("size", size, 1)
         order = np.lexsort((np.arange(len(self.encoded)), -self._target, -self._source))
         return _batches(order, _cut(self._source[order], size * USUAL_LENGTH, size))
 
@@ -141,22 +127,6 @@ class BatchPlan:
         return Batch(source, lengths, labels, torch.tensor(indices, dtype=torch.long), references)
 
 
-@dataclass(frozen=True)
-class Windows:
-    """The batches of an epoch, ``size`` per optimizer step."""
-
-    batches: Sequence[list[int]]
-    size: int
-
-    def __len__(self) -> int:
-        return -(-len(self.batches) // self.size)
-
-    def __getitem__(self, step: int) -> list[list[int]]:
-        if not 0 <= step < len(self):
-            raise IndexError(f"step is {step}; expected 0 to {len(self) - 1}")
-        return list(self.batches[step * self.size : (step + 1) * self.size])
-
-
 def shard(batches: Iterable[Sequence[int]], rank: int, world: int) -> list[list[int]]:
     """The rows of each batch for one of several processes: ``rank``, ``rank + world``, ...
 
@@ -166,9 +136,6 @@ def shard(batches: Iterable[Sequence[int]], rank: int, world: int) -> list[list[
         >>> shard([[3, 1, 4], [5]], rank=1, world=2)
         [[1], []]
     """
-    _check_at_least("world", world, 1)
-    if not 0 <= rank < world:
-        raise ValueError(f"rank is {rank}; expected at least 0 and less than world = {world}")
     return [list(batch[rank::world]) for batch in batches]
 
 
@@ -207,8 +174,3 @@ def _padded(sentences: Iterable[list[int]], padding: int) -> tuple[Tensor, Tenso
     longest = max(lengths, default=1)
     padded = [row + [padding] * (longest - len(row)) for row in rows]
     return torch.tensor(padded, dtype=torch.long).view(len(rows), longest), torch.tensor(lengths, dtype=torch.long)
-
-
-def _check_at_least(name: str, value: int, least: int) -> None:
-    if value < least:
-        raise ValueError(f"{name} is {value}; expected at least {least}")

@@ -40,21 +40,15 @@ class Split:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Training text that passed the filters, and all validation and test text.
-
-    Attributes:
-        others: further splits by name, such as another test set.
-        dropped: number of dropped training pairs, by reason.
-        origin: where the text comes from.
-    """
+    """Training text that passed the filters, and all validation and test text."""
 
     name: str
     train: Split
     valid: Split
     test: Split
-    others: Mapping[str, Split] = field(default_factory=dict)
-    dropped: Mapping[str, int] = field(default_factory=dict)
-    origin: str = ""
+    others: Mapping[str, Split] = field(default_factory=dict)  # by name, such as another test set
+    dropped: Mapping[str, int] = field(default_factory=dict)  # number of dropped training pairs, by reason
+    origin: str = ""  # where the text comes from
 
     def split(self, name: str) -> Split:
         """The split of this name."""

@@ -1,4 +1,4 @@
-"""Settings of a training run; ``experiments/paper/protocols.py`` has those of the paper."""
+"""Settings of a training run; ``experiments/paper/presets.py`` has those of the paper."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -48,18 +48,11 @@ def train_run(
 ) -> dict[str, Any]:
     """Train, and fill a run directory; under ``torchrun``, as one of several processes.
 
-    Args:
-        config: all settings.
-        directory: run directory.
-        initial: a run that provides the initial weights (its best) and the vocabularies.
-        resume: resume the run in the directory, if there is one.
-        overwrite: replace a run in the directory.
-        study: "train" or "tune", for run.json.
-        command: the command that repeats the run, for run.json.
-        processes: if several runs share them; created and closed by default.
+    ``initial`` is a run that provides the initial weights (its best) and the vocabularies. ``resume`` continues the run
+    in the directory, if there is one, and ``overwrite`` replaces it. ``study`` ("train" or "tune") and ``command``, which
+    repeats the run, are for run.json. ``processes`` are those of several runs; created and closed by default.
 
-    Returns:
-        The saved summary: best BLEU and its epoch, and ``history``, the validation scores of each epoch.
+    Returns the saved summary: best BLEU and its epoch, and ``history``, the validation scores of each epoch.
     """
     require_translation("training a translation model")
     if config.threads:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bleugrad.lab.data.batches import BatchPlan, Windows, shard
+from bleugrad.lab.data.batches import BatchPlan, shard
 from bleugrad.lab.data.corpus import Split
 from bleugrad.lab.data.encoding import EncodedSplit
 from bleugrad.lab.errors import FailureError
@@ -141,9 +141,10 @@ class Trainer:
         """The updates of the first epoch, and about as many of the others."""
         return len(self.windows(1))
 
-    def windows(self, epoch: int) -> Windows:
+    def windows(self, epoch: int) -> list[list[list[int]]]:
         """The batches of an epoch, of all processes together, grouped by optimizer step."""
-        return Windows(self.plan.epoch(epoch), self.config.optimizer.accumulation)
+        batches, size = self.plan.epoch(epoch), self.config.optimizer.accumulation
+        return [batches[start : start + size] for start in range(0, len(batches), size)]
 
     def take_step(self, window: Sequence[Sequence[int]]) -> tuple[float, float]:
         """One update; returns the loss over all processes and the norm of its gradient.

@@ -1,4 +1,4 @@
-"""Presets of the protocol: named corpora with their settings."""
+"""Named settings: the two protocols, and presets, which know the corpora and the sizes of the models."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,13 +9,50 @@ from typing import Any
 from bleugrad.lab.errors import UsageError
 from bleugrad.lab.experiments.paper.branches import select
 from bleugrad.lab.experiments.paper.config import ReproduceConfig
-from bleugrad.lab.experiments.paper.protocols import PROTOCOLS
 from bleugrad.lab.models.config import ONE_PASS as KINDS
 from bleugrad.lab.settings.loading import layered, merged, read_toml
 from bleugrad.lab.training.presets import PRESETS as TRAINING
 from bleugrad.lab.training.presets import one_pass, transformer
 
 Settings = Mapping[str, Any]
+
+PROTOCOLS: Mapping[str, Settings] = MappingProxyType(
+    {
+        "tuned": {},
+        "paper": {
+            "seeds": 8,
+            "beam": 5,
+            "label_smoothing": 0.0,
+            "base": {
+                "learning_rate": 1e-4,
+                "epochs": 20,
+                "weight_decay": 0.0,
+                "warmup": 0,
+                "decay": "none",
+                "average": 1,
+                "early_stopping": 0,
+            },
+            "tuning": {
+                "epochs": 5,
+                "learning_rate": 1e-4,
+                "reinforce_learning_rate": 1e-5,
+                "factors": (1.0,),
+                "batch_size": 0,
+                "decay": "none",
+                "early_stopping": 0,
+            },
+            "branches": select(
+                ("ce", "reinforce-own", "bound-sentence", "exact"), {"reinforce-own": {"objective": {"samples": 2}}}
+            ),
+        },
+    }
+)
+"""What a protocol changes in the settings of a preset: objectives, rates, epochs, runs and searches.
+
+"exact" is not an objective of the paper; it is compared under
+the same conditions. The paper does not say how many samples its REINFORCE draws and which baseline it uses; here two
+samples are drawn, and the baseline of each is the reward of the other.
+"""
 
 
 PAPER = select(("ce", "reinforce", "bound", "exact"), {})

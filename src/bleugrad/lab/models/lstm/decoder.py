@@ -49,11 +49,6 @@ class LSTMMemory:
         """Where it is."""
         return self.bias.device
 
-    @property
-    def mask(self) -> Tensor:
-        """(B, S) bool, True at tokens, False at padding."""
-        return self.bias[:, 0] == 0
-
     def select(self, rows: Tensor) -> "LSTMMemory":
         """The memory with sentence ``rows[i]`` at i."""
         return LSTMMemory(

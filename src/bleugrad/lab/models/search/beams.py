@@ -76,16 +76,9 @@ def beam(
     A hypothesis ends with EOS, which is forced at the largest length. Its log-probability includes EOS. Its score is
     ``log_prob / length ** length_penalty``, where the length includes EOS. PAD and BOS are never generated.
 
-    Args:
-        model: in any mode; dropout is off.
-        source: (B, S) ids.
-        source_lengths: (B,).
-        width: slots of the beam.
-        maximum: largest number of tokens without EOS, or (B,) one number per sentence.
-        minimum: smallest number of tokens.
-        length_penalty: 0 ranks by log-probability, 1 by its mean over tokens.
-        n_best: at most ``width``.
-        forbid_unk: never generate UNK.
+    ``source`` (B, S) has lengths (B,). ``maximum`` and ``minimum`` are numbers of tokens without EOS, the first for all
+    sentences or (B,) for each. A ``length_penalty`` of 0 ranks by log-probability, 1 by its mean over tokens. The model
+    may be in any mode; dropout is off.
     """
     if width < 1:
         raise ValueError(f"width is {width}; expected at least 1")
