@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from bleugrad.lab.runs.files import read_records
 from bleugrad.lab.runs.lock import locked
-from bleugrad.lab.runs.records import read_records
 from bleugrad.lab.training.checkpoints import read_checkpoint
 from tests.lab.training.corpora import write_corpus
 from tests.lab.training.several_processes import RUNS, main

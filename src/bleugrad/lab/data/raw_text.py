@@ -22,7 +22,7 @@ _ATTACHED = re.compile(r"^(?!&\w+;$).*[^\W\d_][?!,;:]$")  # &quot; is a token of
 
 
 def split_words(text: str) -> str:
-    """The text with spaces between words and punctuation; :func:`join_words` undoes it, but for repeated spaces.
+    """The text with spaces between words and punctuation; :func:`join_words` undoes it, except for repeated spaces.
 
     Example:
         >>> split_words("Well, it's 3.50 euros!")

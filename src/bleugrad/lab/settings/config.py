@@ -38,7 +38,7 @@ def choice(
 ) -> Any:
     """A field of inner settings of several kinds; the table's key ``name`` chooses one, the first by default.
 
-    ``current`` turns a table of an earlier version into one of today.
+    ``current`` converts a table of an earlier version.
     """
     return dataclasses.field(
         default_factory=next(iter(kinds.values())), metadata={"help": help, "kinds": kinds, "current": current}
@@ -229,7 +229,7 @@ def values(config: Config, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[s
 
 
 def differences(one: Config, other: Config) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
-    """The path of each setting in which two configs differ, with both values; None for one that ``other`` has not."""
+    """The path of each setting in which two configs differ, with both values; None if ``other`` lacks it."""
     others = {path: value for path, _, value in values(other)}
     for path, _, value in values(one):
         if value != others.get(path):

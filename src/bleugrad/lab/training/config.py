@@ -9,8 +9,13 @@ from bleugrad.lab.data.config import DataConfig
 from bleugrad.lab.errors import UsageError
 from bleugrad.lab.models.config import ModelConfig
 from bleugrad.lab.settings.config import ANY, Config, RunConfig, choice, inner, option
-from bleugrad.lab.training.objectives.config import OBJECTIVES, CrossEntropyConfig, ExpectedConfig, ObjectiveConfig
-from bleugrad.lab.training.objectives.earlier import current
+from bleugrad.lab.training.objectives.config import (
+    OBJECTIVES,
+    CrossEntropyConfig,
+    ExpectedConfig,
+    ObjectiveConfig,
+    current,
+)
 
 
 @dataclass(frozen=True)

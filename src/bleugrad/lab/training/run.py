@@ -19,7 +19,15 @@ from bleugrad.lab.data.preparation import prepare
 from bleugrad.lab.errors import FailureError, UsageError
 from bleugrad.lab.extras import require_translation
 from bleugrad.lab.models.kinds import build_model
-from bleugrad.lab.runs.directory import CONFIG, Run, continue_run, read_about, remove_evaluations, start_run
+from bleugrad.lab.runs.directory import (
+    CONFIG,
+    Run,
+    continue_run,
+    read_about,
+    remove_evaluations,
+    require_about,
+    start_run,
+)
 from bleugrad.lab.runs.lock import locked
 from bleugrad.lab.settings.config import differences
 from bleugrad.lab.settings.loading import build, read_toml, to_toml
@@ -49,8 +57,8 @@ def train_run(
     """Train, and fill a run directory; under ``torchrun``, as one of several processes.
 
     ``initial`` is a run that provides the initial weights (its best) and the vocabularies. ``resume`` continues the run
-    in the directory, if there is one, and ``overwrite`` replaces it. ``study`` ("train" or "tune") and ``command``, which
-    repeats the run, are for run.json. ``processes`` are those of several runs; created and closed by default.
+    in the directory, if there is one, and ``overwrite`` replaces it. ``study`` ("train" or "tune") and ``command``,
+    which repeats the run, are for run.json. ``processes`` are those of several runs; created and closed by default.
 
     Returns the saved summary: best BLEU and its epoch, and ``history``, the validation scores of each epoch.
     """
@@ -122,9 +130,7 @@ def find_checkpoint(
 
 def read_config(directory: Path) -> TrainConfig:
     """The settings of a training run."""
-    about = read_about(directory) if directory.is_dir() else None
-    if about is None:
-        raise FailureError(f"{directory} holds no run: there is no run.json in it")
+    about = require_about(directory)
     if about["study"] not in ("train", "tune"):
         raise FailureError(f"{directory} holds a run of {about['study']!r}; expected one of 'train' or 'tune'")
     try:

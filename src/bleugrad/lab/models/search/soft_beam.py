@@ -88,8 +88,8 @@ def soft_beam(
     Only the ``tokens`` most likely tokens of each member have weights; the others, of which a large ``tau`` leaves
     nothing, are left out. With ``tokens`` of V nothing is left out.
 
-    ``memory`` has B encoded sources, ``width`` is W, and dropout is that of the model's mode. ``maximum`` is the largest
-    number of tokens without EOS, or (B,) one number per sentence. ``tau`` is above 0, ``tokens`` at least ``width``.
+    ``memory`` has B encoded sources, ``width`` is W, and dropout is that of the model's mode. ``maximum`` is the
+    largest number of tokens without EOS, or (B,) one number per sentence. ``tokens`` is at least ``width``.
 
     O(B W V) time and memory per step for the log-probabilities, O(B W^2 C) for the weights, where C is ``tokens``.
     """

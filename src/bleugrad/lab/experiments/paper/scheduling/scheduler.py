@@ -10,9 +10,9 @@ from tqdm import tqdm
 
 from bleugrad.lab.errors import FailureError
 from bleugrad.lab.experiments.paper.plan import LOGS, PlannedStage, Protocol, count_kinds, read_scores, read_summary
-from bleugrad.lab.experiments.paper.scheduling.processes import Worker, least_used, visible_gpus
+from bleugrad.lab.experiments.paper.scheduling.worker import Worker, least_used, visible_gpus
 from bleugrad.lab.runs.directory import METRICS, Run
-from bleugrad.lab.runs.records import read_records
+from bleugrad.lab.runs.files import read_records
 
 POLL_SECONDS = 1.0
 
