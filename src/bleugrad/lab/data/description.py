@@ -22,7 +22,7 @@ def describe(corpus: Corpus, config: DataConfig, samples: int = 3) -> str:
         f"{corpus.name}, {corpus.origin}",
         f"(pairs of numbers: {languages[0]} / {languages[1]}; tokens: {config.units}; unknown: share of <unk>)",
         "",
-        aligned([HEADINGS, *rows]),
+        table([HEADINGS, *rows]),
         "",
         f"filters: {_dropped(corpus)}",
         f"vocabulary: {sizes} tokens",
@@ -32,11 +32,11 @@ def describe(corpus: Corpus, config: DataConfig, samples: int = 3) -> str:
     return "\n".join(parts)
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> str:
+def table(rows: Sequence[Sequence[str]]) -> str:
     """Aligned rows: the first column on the left, numbers on the right.
 
     Example:
-        >>> print(aligned([("split", "pairs"), ("train", "20,000")]))
+        >>> print(table([("split", "pairs"), ("train", "20,000")]))
         split   pairs
         train  20,000
     """

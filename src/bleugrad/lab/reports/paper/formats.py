@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable
 
-from bleugrad.lab.data.description import aligned
 from bleugrad.lab.reports.page import Strong
 from bleugrad.lab.reports.paper import tables
 
@@ -24,10 +23,10 @@ def terminal_text(summary: Summary) -> str:
     table = tables.scores_table(summary)
     kept = [column for column, name in enumerate(table.header) if "interval" not in name]
     rows = [[f"{cell}*" if isinstance(cell, Strong) else cell for cell in row] for row in [table.header, *table.rows]]
-    grid = aligned([[row[column] for column in kept] for row in rows])
+    lines = _aligned([[row[column] for column in kept] for row in rows])
     rule = tables.bold_rule(summary)
     rule = rule.replace("Bold:", "*:").replace("othing is bold", "othing is marked *")
-    return "\n".join([tables.description(summary), grid, rule, f"signature: {summary['bleu_signature']}"])
+    return "\n".join([tables.description(summary), *lines, rule, f"signature: {summary['bleu_signature']}"])
 
 
 def markdown_text(summary: Summary, first: Iterable[tables.Table] = ()) -> str:
@@ -100,3 +99,9 @@ def _markdown_cell(cell: str) -> str:
 
 def _markdown_text(text: str) -> str:
     return re.sub(r"([\\`*_|<>\[\]])", r"\\\1", text)
+
+
+def _aligned(rows: list[list[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    form = "  ".join(["{:<%d}", *["{:>%d}"] * (len(widths) - 1)]) % tuple(widths)
+    return [form.format(*row) for row in rows]
