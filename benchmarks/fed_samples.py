@@ -31,7 +31,7 @@ import bleugrad
 from bleugrad.lab.models.config import ModelConfig
 from bleugrad.lab.models.feeding import feed, token_log_probs
 from bleugrad.lab.models.lstm.model import AttentionLSTM
-from bleugrad.lab.models.search.strategies import greedy
+from bleugrad.lab.models.search.beams import beam
 from bleugrad.lab.special_ids import BOS, EOS, PAD
 from bleugrad.losses.rewards import leave_one_out
 
@@ -132,7 +132,7 @@ def measure(model: AttentionLSTM, case: Case, settings: Settings, steps: int) ->
         row |= {"squared_length": squared, "squared_length_error": squared_error}
         row["per_sample"] = row["variance"] / squared * settings.samples
         row |= compare(means[name], means[NAMES[1]])
-    found = greedy(model, case.source, case.lengths, settings.lengths[1] + 4)
+    found = [best for (best,) in beam(model, case.source, case.lengths, 1, settings.lengths[1] + 4)]
     score = bleugrad.bleu([one.tokens for one in found], case.references, smoothing=1.0, level="corpus")
     return {"training_steps": steps, "greedy_bleu": float(score.value), "rows": rows}
 

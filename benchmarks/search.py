@@ -25,7 +25,8 @@ from multi30k import Setting, add_data_option, load, train_shortly
 from timing import keep, machine
 
 from bleugrad.lab.data.batches import Batch
-from bleugrad.lab.models.search.strategies import Hypothesis, beam
+from bleugrad.lab.models.search.beams import beam
+from bleugrad.lab.models.search.hypothesis import Hypothesis
 from bleugrad.lab.special_ids import BOS, EOS, PAD
 
 WIDTH = 5

@@ -33,7 +33,7 @@ from torch import Tensor, nn
 from transformers import LogitsProcessorList
 
 from bleugrad.lab.data.batches import Batch
-from bleugrad.lab.models.search.strategies import beam
+from bleugrad.lab.models.search.beams import beam
 from bleugrad.lab.models.transformer import position_codes
 from bleugrad.lab.special_ids import EOS
 

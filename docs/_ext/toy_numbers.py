@@ -51,13 +51,13 @@ def _toy_table(make: Any) -> str:
 
 @table
 def toy_curves() -> str:
-    from bleugrad.lab.reports.toy.tables import curve_table
+    from bleugrad.lab.reports.toy.page import curve_table
 
     return _toy_table(curve_table)
 
 
 @table
 def toy_repeats() -> str:
-    from bleugrad.lab.reports.toy.tables import repeat_table
+    from bleugrad.lab.reports.toy.page import repeat_table
 
     return _toy_table(repeat_table)

@@ -20,7 +20,7 @@ import bleugrad.lab.training.system  # noqa: F401
 from bleugrad.backends.c import library
 from bleugrad.lab.commands.main import main
 from bleugrad.lab.errors import FailureError
-from bleugrad.lab.settings.writing import to_toml
+from bleugrad.lab.settings.loading import to_toml
 from bleugrad.lab.training import checkpoints
 from tests.faults import damage
 from tests.faults.sweep import run_child

@@ -16,7 +16,7 @@ import torch
 import bleugrad
 from bleugrad import expectation
 from bleugrad.backends.c import library
-from bleugrad.lab.runs.records import RecordWriter
+from bleugrad.lab.runs.files import RecordWriter
 from bleugrad.lab.training import checkpoints
 from bleugrad.matches import exact
 from tests.faults.__main__ import PARTS

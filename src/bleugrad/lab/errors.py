@@ -1,4 +1,4 @@
-"""The two ways a command ends badly without being a bug: told apart by the exit code, both shown as one line."""
+"""Errors that are not bugs: the command line shows them as one line and ends with their exit code."""
 
 
 class UsageError(ValueError):

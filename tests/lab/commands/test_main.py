@@ -11,8 +11,7 @@ import pytest
 
 from bleugrad import __version__
 from bleugrad.lab.commands import toy
-from bleugrad.lab.commands.commands import COMMANDS
-from bleugrad.lab.commands.main import build_parser, main
+from bleugrad.lab.commands.main import COMMANDS, build_parser, main
 from bleugrad.lab.errors import FailureError
 
 SMALL = "--orders 1 --vocabulary 20 --length 3 --seeds 1 --steps 2 --samples 5 --repeats-cases 0".split()

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from bleugrad.lab.commands import lines
-from bleugrad.lab.commands.lines import arriving_lines
+from bleugrad.lab.commands import translate as translate_command
 from bleugrad.lab.commands.main import main
 from bleugrad.lab.commands.train import show_next
+from bleugrad.lab.commands.translate import arriving_lines
 from bleugrad.lab.errors import FailureError
 from bleugrad.lab.settings.loading import read_toml
 from bleugrad.lab.training.objectives.config import CrossEntropyConfig, ExpectedConfig, RecommendedConfig
@@ -176,7 +176,7 @@ def test_lines_come_in_groups_where_they_wait():
 
 
 def test_input_without_lines_ends(monkeypatch):
-    monkeypatch.setattr(lines, "MOST_BYTES", 100)
+    monkeypatch.setattr(translate_command, "MOST_BYTES", 100)
     groups = arriving_lines(io.BytesIO(b"a\n" + b"x" * 101), 2)
     assert next(groups) == ["a"]
     with pytest.raises(FailureError, match="line 2 of the input has more than 100 bytes"):

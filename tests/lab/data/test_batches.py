@@ -147,23 +147,6 @@ def test_lengths_stay_on_the_cpu(rng):
     assert batch.source_lengths.device.type == "cpu"
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda data: BatchPlan(data, "words"), "by is 'words'; expected 'sentences' or 'tokens'"),
-        (lambda data: BatchPlan(data, size=0), "size is 0; expected at least 1"),
-        (lambda data: BatchPlan(data, seed=-1), "seed is -1; expected at least 0"),
-        (lambda data: BatchPlan(data).epoch(-1), "number is -1; expected at least 0"),
-        (lambda data: BatchPlan(data).ordered(0), "size is 0; expected at least 1"),
-        (lambda data: shard([], 2, 2), "rank is 2; expected at least 0 and less than world = 2"),
-        (lambda data: shard([], 0, 0), "world is 0; expected at least 1"),
-    ],
-)
-def test_wrong_arguments_are_named(rng, call, message):
-    with pytest.raises(ValueError, match=message):
-        call(encoded(rng, 3))
-
-
 def test_an_epoch_of_a_large_corpus_is_planned_in_an_instant(rng):
     lengths = rng.integers(1, 30, 164_000).tolist()
     sentences = [[4] * length for length in lengths]

@@ -8,8 +8,7 @@ import pytest
 
 from bleugrad.lab.data.config import DataConfig
 from bleugrad.lab.errors import UsageError
-from bleugrad.lab.settings.loading import build, load
-from bleugrad.lab.settings.writing import to_toml
+from bleugrad.lab.settings.loading import build, load, to_toml
 
 FILES = dict.fromkeys(("train_source", "train_target", "valid_source", "valid_target"), "x")
 

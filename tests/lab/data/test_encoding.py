@@ -47,6 +47,14 @@ def test_subwords_on_both_sides():
         build_vocabularies(CORPUS, DataConfig(units="bpe", vocabulary_size=8))
 
 
+@pytest.mark.parametrize("units", ["words", "bpe"])
+def test_a_joint_vocabulary_has_the_words_of_both(units):
+    source, target = build_vocabularies(CORPUS, DataConfig(units=units, min_count=1, vocabulary_size=40, joint=True))
+    assert source == target
+    for line in ("das alte haus", "the old house"):
+        assert UNK not in source.encode(line)
+
+
 def test_lists_of_words_given_or_of_the_corpus(tmp_path):
     (tmp_path / "words.de").write_text("haus\n</s>\n<unk>\n")
     (tmp_path / "vocab.en.gz").write_bytes(gzip.compress(b"house\nthe\n"))

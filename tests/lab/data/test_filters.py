@@ -2,8 +2,7 @@
 
 import pytest
 
-from bleugrad.lab.data.corpus import Split
-from bleugrad.lab.data.filters import filter_split, keep
+from bleugrad.lab.data.corpus import Split, filter_split, keep
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,11 @@ def test_what_is_no_vocabulary_is_refused(saved):
         read_vocabulary(saved)
 
 
+def test_a_saved_sentencepiece_model_is_refused():
+    with pytest.raises(ValueError, match="SentencePiece models are no longer read"):
+        read_vocabulary({"kind": "sentencepiece", "tokens": [*SPECIAL], "model": ""})
+
+
 def test_tokens_must_begin_with_the_special_ones_and_differ():
     with pytest.raises(ValueError, match="tokens begins with"):
         WordVocabulary(["<s>", "<pad>", "<unk>", "</s>"])

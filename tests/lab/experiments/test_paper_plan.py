@@ -9,9 +9,9 @@ from bleugrad.lab.errors import FailureError, UsageError
 from bleugrad.lab.experiments.paper.branches import read_branch
 from bleugrad.lab.experiments.paper.config import ReproduceConfig
 from bleugrad.lab.experiments.paper.plan import PlannedStage, Protocol, rate_name
-from bleugrad.lab.experiments.paper.presets import PRESETS, configured, preset
-from bleugrad.lab.settings.loading import build
-from bleugrad.lab.settings.writing import to_toml
+from bleugrad.lab.experiments.paper.presets import PRESETS, configured
+from bleugrad.lab.settings.loading import build, to_toml
+from bleugrad.lab.training.presets import preset
 
 TEN = {"branches": {"ce": {}, "exact": {}}, "seeds": 2, "tuning": {"factors": (1.0, 3.0)}}
 
@@ -111,8 +111,8 @@ def test_settings_survive_their_file(tmp_path):
 def test_names_select_branches_of_the_file_and_built_in_ones(tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text('[branches.mix]\nobjective.name = "exact"\n[branches.ce]\ndata.batch_size = 7\n')
-    assert list(configured(preset("tatoeba"), file, {}).branches) == ["mix", "ce"]
-    assert list(configured(preset("tatoeba"), None, {}).branches) == ["ce", "reinforce", "bound", "exact"]
+    assert list(configured(PRESETS["tatoeba"], file, {}).branches) == ["mix", "ce"]
+    assert list(configured(PRESETS["tatoeba"], None, {}).branches) == ["ce", "reinforce", "bound", "exact"]
     chosen = configured({}, file, {}, ["bound", "ce"]).branches
     assert chosen == {
         "bound": {"objective": {"name": "bound"}},
@@ -224,35 +224,19 @@ def test_learning_rates_have_short_names(rate, name):
     assert rate_name(rate) == name
 
 
-@pytest.mark.parametrize("name", [name for name in PRESETS if name not in ("e2e_nlg", "wmt_mini")])
+@pytest.mark.parametrize("name", PRESETS)
 def test_presets_are_settings(name):
-    config = configured(preset(name), None, {"seeds": 4})
+    config = configured(PRESETS[name], None, {"seeds": 4})
     assert config.seeds == 4
     assert config.base.early_stopping > 0
 
 
-def test_e2e_nlg_has_branches_with_all_references(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setenv("BLEUGRAD_DATA", str(tmp_path / "none"))
-    with pytest.raises(FailureError, match="e2e_nlg is in none of"):
-        preset("e2e_nlg")
-    (tmp_path / "e2e_nlg").mkdir()
-    monkeypatch.setenv("BLEUGRAD_DATA", str(tmp_path))
-    config = configured(preset("e2e_nlg"), None, {})
-    targets = {label: table.get("data", {}).get("train_target") for label, table in config.branches.items()}
-    several = f"{tmp_path}/e2e_nlg/train.refs.trg.gz"
-    assert targets == {"ce": None, "exact-pairs": None, "exact": several, "length": several}
-
-
-def test_wmt_mini_has_the_model_of_table_2(tmp_path, monkeypatch):
-    (tmp_path / "wmt_mini").mkdir()
-    monkeypatch.setenv("BLEUGRAD_DATA", str(tmp_path))
-    config = configured(preset("wmt_mini"), None, {})
-    assert (config.data.corpus, config.data.directory) == ("files", f"{tmp_path}/wmt_mini")
+def test_wmt14_has_the_model_of_table_2():
+    config = configured(PRESETS["wmt14"], None, {})
     assert (config.model.hidden, config.model.encoder_layers, config.model.decoder_layers) == (512, 2, 2)
     assert list(config.branches) == ["ce", "bound", "exact"]
 
 
 def test_an_unknown_preset_is_wrong_usage():
     with pytest.raises(UsageError, match="preset is 'multi'; expected one of builtin, tiny, multi30k"):
-        preset("multi")
+        preset("multi", PRESETS)

@@ -4,16 +4,16 @@ import pytest
 
 from bleugrad.lab.errors import UsageError
 from bleugrad.lab.experiments.paper.plan import Protocol
-from bleugrad.lab.experiments.paper.presets import PRESETS, configured, preset
+from bleugrad.lab.experiments.paper.presets import PRESETS, configured
 from bleugrad.lab.models.config import ONE_PASS
-from bleugrad.lab.settings.writing import to_toml
+from bleugrad.lab.settings.loading import to_toml
 
-WITHOUT_FILES = [name for name in PRESETS if name not in ("e2e_nlg", "wmt_mini") and not name.endswith(ONE_PASS)]
+WITHOUT_FILES = [name for name in PRESETS if not name.endswith(ONE_PASS)]
 
 
 @pytest.mark.parametrize("name", WITHOUT_FILES)
 def test_objectives_rates_epochs_runs_and_searches_are_those_of_the_paper(name, tmp_path):
-    config = configured(preset(name), None, {"protocol": "paper"})
+    config = configured(PRESETS[name], None, {"protocol": "paper"})
     assert config.run_seeds() == list(range(1, 9))
     assert config.searches == {"greedy": 1, "beam 5": 5}
     protocol = Protocol(config, tmp_path)
@@ -35,21 +35,21 @@ def test_objectives_rates_epochs_runs_and_searches_are_those_of_the_paper(name, 
         assert (reinforce.feeding, reinforce.samples, reinforce.baseline) == ("sample", 2, "leave-one-out")
     bound = protocol.settings(found["try", "bound-sentence"]).objective
     assert (bound.level, bound.smoothing, bound.feeding) == ("sentence", 1.0, "reference")
-    assert config.model == configured(preset(name), None, {}).model
+    assert config.model == configured(PRESETS[name], None, {}).model
 
 
 def test_options_and_files_come_after_the_protocol(tmp_path):
-    config = configured(preset("tiny"), None, {"protocol": "paper", "seeds": 2}, ["ce", "bound-sentence"])
+    config = configured(PRESETS["tiny"], None, {"protocol": "paper", "seeds": 2}, ["ce", "bound-sentence"])
     assert (config.seeds, list(config.branches), config.base.decay) == (2, ["ce", "bound-sentence"], "none")
     saved = tmp_path / "config.toml"
     saved.write_text(to_toml(config))
     assert configured({}, saved, {}) == config
     saved.write_text('protocol = "paper"\n[branches.mix.objective]\nname = "exact"\n')
-    assert list(configured(preset("tiny"), saved, {}).branches) == ["mix"]
+    assert list(configured(PRESETS["tiny"], saved, {}).branches) == ["mix"]
 
 
 def test_the_default_is_the_tuned_protocol():
-    assert configured(preset("multi30k"), None, {}).protocol == "tuned"
-    assert len(configured(preset("multi30k"), None, {}).tuning.factors) == 3
+    assert configured(PRESETS["multi30k"], None, {}).protocol == "tuned"
+    assert len(configured(PRESETS["multi30k"], None, {}).tuning.factors) == 3
     with pytest.raises(UsageError, match="protocol is 'papers'; expected"):
-        configured(preset("multi30k"), None, {"protocol": "papers"})
+        configured(PRESETS["multi30k"], None, {"protocol": "papers"})

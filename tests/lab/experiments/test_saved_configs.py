@@ -11,8 +11,7 @@ from bleugrad.lab.experiments.paper.config import ReproduceConfig
 from bleugrad.lab.experiments.paper.plan import PlannedStage, Protocol
 from bleugrad.lab.experiments.paper.presets import configured
 from bleugrad.lab.experiments.toy.config import ToyConfig
-from bleugrad.lab.settings.loading import build, load, read_toml
-from bleugrad.lab.settings.writing import to_toml
+from bleugrad.lab.settings.loading import build, load, read_toml, to_toml
 from bleugrad.lab.training.config import TrainConfig
 from bleugrad.lab.training.objectives.config import RecommendedConfig
 

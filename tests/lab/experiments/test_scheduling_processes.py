@@ -8,9 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from bleugrad.lab.experiments.paper.scheduling import processes, worker
-from bleugrad.lab.experiments.paper.scheduling.processes import Worker, least_used, visible_gpus
-from bleugrad.lab.experiments.paper.scheduling.worker import serve
+from bleugrad.lab.experiments.paper.scheduling import worker
+from bleugrad.lab.experiments.paper.scheduling.worker import Worker, least_used, serve, visible_gpus
 
 
 @pytest.mark.parametrize(
@@ -25,9 +24,9 @@ from bleugrad.lab.experiments.paper.scheduling.worker import serve
     ],
 )
 def test_gpus_that_the_workers_share(monkeypatch, device, variable, number, expected):
-    monkeypatch.delenv(processes.VISIBLE, raising=False)
+    monkeypatch.delenv(worker.VISIBLE, raising=False)
     if variable is not None:
-        monkeypatch.setenv(processes.VISIBLE, variable)
+        monkeypatch.setenv(worker.VISIBLE, variable)
     monkeypatch.setattr("torch.cuda.device_count", lambda: number)
     assert visible_gpus(device) == expected
 
@@ -44,19 +43,19 @@ def test_a_new_worker_gets_the_gpu_with_the_fewest():
 def tell_environment(connection, environment):
     """A worker that answers every request with its environment."""
     loaded = "torch" in sys.modules
-    names = (processes.VISIBLE, "OMP_NUM_THREADS")
+    names = (worker.VISIBLE, "OMP_NUM_THREADS")
     worker._execute = lambda request: {name: os.environ.get(name) for name in names} | {"torch was loaded": loaded}
     serve(connection, environment)
 
 
 @pytest.mark.parametrize("gpu", [None, "3"])
 def test_a_worker_sees_its_gpu_only(monkeypatch, tmp_path, gpu):
-    monkeypatch.delenv(processes.VISIBLE, raising=False)
-    monkeypatch.setattr(processes, "serve", tell_environment)
+    monkeypatch.delenv(worker.VISIBLE, raising=False)
+    monkeypatch.setattr(worker, "serve", tell_environment)
     started = Worker(2, gpu)
     try:
         started.send({"log": str(tmp_path / "log")})
-        assert started.reply() == {processes.VISIBLE: gpu, "OMP_NUM_THREADS": "2", "torch was loaded": False}
+        assert started.reply() == {worker.VISIBLE: gpu, "OMP_NUM_THREADS": "2", "torch was loaded": False}
     finally:
         started.close()
     assert started.end_in_words() == "its process ended with code 0"
@@ -80,7 +79,7 @@ def test_a_worker_of_a_background_job_can_be_interrupted(tmp_path):
 
 def test_an_interrupt_before_the_workers_are_closed_does_not_wait_for_them():
     script = f"""
-from {processes.__name__} import Worker
+from {worker.__name__} import Worker
 worker = Worker(1)
 raise KeyboardInterrupt
 """

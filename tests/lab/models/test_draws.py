@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from bleugrad.lab.models.draws import draw
+from bleugrad.lab.models.feeding import draw
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])

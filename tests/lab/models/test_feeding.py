@@ -212,18 +212,3 @@ def test_no_sentences(build):
     memory = model.encode(nothing, nothing[:, 0])
     for feeding in FEEDINGS:
         assert feed(model, memory, nothing, feeding).logits.shape == (0, 1, 11)
-
-
-def test_bad_arguments_are_named(build, source, reference):
-    model = build()
-    memory = model.encode(*source)
-    with pytest.raises(ValueError, match="feeding is 'teacher'; expected 'reference' or 'greedy'"):
-        feed(model, memory, reference, "teacher")
-    with pytest.raises(ValueError, match="own_probability is 2; expected 0 to 1"):
-        feed(model, memory, reference, "mixture", own_probability=2)
-    with pytest.raises(ValueError, match="steps is 0; expected at least 1"):
-        feed(model, memory, reference, "greedy", steps=0)
-    with pytest.raises(ValueError, match="further is 2 with feeding 'reference'; expected 0, or more with 'greedy'"):
-        feed(model, memory, reference, further=2)
-    with pytest.raises(ValueError, match="temperature is 0; expected more than 0"):
-        feed(model, memory, reference, "sample", temperature=0)

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from bleugrad.lab.models.search.strategies import beam, greedy, sample
+from bleugrad.lab.models.search.beams import beam
 from tests.lab.models import naive
 from tests.lab.models.naive import rows_of
 
@@ -66,15 +66,26 @@ def of_many_lengths(model):
     return model
 
 
+def greedy(model, *source, **options):
+    return [best for (best,) in beam(model, *source, width=1, **options)]
+
+
+@torch.no_grad()
 def test_a_beam_of_one_is_greedy(build, seed):
     model = of_many_lengths(build((2, 2)))
     source, limits = many(20, seed), torch.arange(20)
     found = greedy(model, *source, maximum=limits)
     assert len({len(each.tokens) for each in found}) > 4
-    for each, (other,) in zip(found, beam(model, *source, width=1, maximum=limits), strict=True):
-        assert each.tokens == other.tokens
-        assert each.log_prob == pytest.approx(other.log_prob, rel=1e-10)
-        assert each.score == pytest.approx(other.score, rel=1e-10)
+    for ids, limit, each in zip(rows_of(source), limits.tolist(), found, strict=True):
+        tokens, log_prob = [naive.BOS], 0.0
+        while tokens[-1] != naive.EOS:
+            row = naive.log_probs(model, ids, tokens)[-1]
+            words = [naive.EOS] if len(tokens) > limit else [1, *range(3, model.target_size)]
+            tokens.append(max(words, key=lambda word: float(row[word])))
+            log_prob += float(row[tokens[-1]])
+        assert each.tokens == tokens[1:-1]
+        assert each.log_prob == pytest.approx(log_prob, rel=1e-10)
+        assert each.score == pytest.approx(log_prob / (len(tokens) - 1), rel=1e-10)
 
 
 @pytest.mark.parametrize("width", [1, 4])
@@ -119,11 +130,10 @@ def test_finished_sentences_leave_the_batch(build, source):
 def test_lengths_keep_within_their_limits(build, source):
     model = build()
     model.output.bias.data[naive.EOS] += 6
-    for found in (greedy(model, *source, 9, minimum=4), sample(model, *source, 9, minimum=4)):
-        assert all(4 <= len(each.tokens) <= 9 for each in found)
+    assert all(4 <= len(each.tokens) <= 9 for each in greedy(model, *source, maximum=9, minimum=4))
     model.output.bias.data[naive.EOS] -= 12
     limits = torch.tensor([0, 3, 5])
-    assert [len(each.tokens) for each in greedy(model, *source, limits)] == [0, 3, 5]
+    assert [len(each.tokens) for each in greedy(model, *source, maximum=limits)] == [0, 3, 5]
     found = beam(model, *source, width=3, maximum=limits, n_best=3)
     assert [[len(each.tokens) for each in one] for one in found] == [[0], [3, 3, 3], [5, 5, 5]]
 
@@ -138,41 +148,12 @@ def test_n_best_are_different_and_sorted(build, source):
 def test_pad_and_bos_are_never_produced(build, source):
     model = build()
     model.output.bias.data[:3] += 8
-    for found in (greedy(model, *source, 6), sample(model, *source, 6), beam(model, *source, 4, 6)):
+    for found in (greedy(model, *source, maximum=6), beam(model, *source, 4, 6)):
         tokens = {token for each in found for token in (each[0] if isinstance(each, list) else each).tokens}
         assert naive.PAD not in tokens
         assert naive.BOS not in tokens
         assert naive.UNK in tokens
-    assert all(naive.UNK not in each.tokens for each in greedy(model, *source, 6, forbid_unk=True))
-    assert all(naive.UNK not in each.tokens for each in sample(model, *source, 6, forbid_unk=True))
-
-
-@torch.no_grad()
-def test_samples_come_from_the_model(build):
-    """Frequencies of all translations of up to 2 tokens against their probabilities, within 5 standard errors."""
-    model, draws = build(vocabulary=6), 20000
-    source = torch.tensor([[4, 5, 3]]).expand(draws, -1), torch.full((draws,), 3)
-    found = sample(model, *source, maximum=2, generator=torch.Generator().manual_seed(1))
-    expected = naive.all_translations(model, [4, 5, 3], 2)
-    counts = dict.fromkeys(expected, 0)
-    for each in found:
-        counts[tuple(each.tokens)] += 1
-        assert each.log_prob == pytest.approx(expected[tuple(each.tokens)], rel=1e-9)
-    # renormalised: PAD and BOS cannot come, and after two tokens only EOS can
-    for tokens, count in counts.items():
-        probability = 1.0
-        for position in range(min(len(tokens) + 1, 2)):
-            row = naive.log_probs(model, [4, 5, 3], [naive.BOS, *tokens[:position]])[-1].exp()
-            token = (*tokens, naive.EOS)[position]
-            probability *= float(row[token] / (1 - row[naive.PAD] - row[naive.BOS]))
-        error = (probability * (1 - probability) / draws) ** 0.5
-        assert abs(count / draws - probability) < 5 * error
-
-
-def test_a_cold_sample_is_greedy(build, source):
-    model = build()
-    cold = sample(model, *source, 6, temperature=1e-4)
-    assert [each.tokens for each in cold] == [each.tokens for each in greedy(model, *source, 6)]
+    assert all(naive.UNK not in each.tokens for each in greedy(model, *source, maximum=6, forbid_unk=True))
 
 
 def test_the_mode_of_the_model_neither_matters_nor_changes(build, source):
@@ -196,11 +177,9 @@ def test_bad_arguments_are_named(build, source):
     with pytest.raises(ValueError, match="n_best is 4; expected 1 to width = 3"):
         beam(model, *source, width=3, n_best=4)
     with pytest.raises(ValueError, match="minimum is -1; expected at least 0"):
-        greedy(model, *source, 5, minimum=-1)
+        greedy(model, *source, maximum=5, minimum=-1)
     with pytest.raises(ValueError, match="maximum is 3; expected at least minimum = 4"):
-        greedy(model, *source, torch.tensor([3, 5, 5]), minimum=4)
-    with pytest.raises(ValueError, match="temperature is 0; expected more than 0"):
-        sample(model, *source, 5, temperature=0)
+        greedy(model, *source, maximum=torch.tensor([3, 5, 5]), minimum=4)
     model.output.bias.data[:] = torch.nan
     with pytest.raises(ValueError, match="gives no token a probability"):
         beam(model, *source)

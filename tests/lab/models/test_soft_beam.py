@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 import torch
 
-from bleugrad.lab.models.lstm.state import LSTMState
+from bleugrad.lab.models.lstm.decoder import LSTMState
+from bleugrad.lab.models.search.beams import beam
 from bleugrad.lab.models.search.soft_beam import soft_beam, soft_choice
-from bleugrad.lab.models.search.strategies import beam
 from bleugrad.lab.models.transformer_decoder import KeyValueState
 from tests.lab.models import naive
 
@@ -287,19 +287,6 @@ def test_no_sentences(build):
     found = soft_beam(model, model.encode(nothing, nothing[:, 0]), 3, 4)
     assert found.chosen.shape == (0, 3, 1)
     assert found.probs.shape[:3] == (0, 3, 1)
-
-
-def test_bad_arguments_are_named(build, source):
-    model = build()
-    memory = model.encode(*source)
-    with pytest.raises(ValueError, match="width is 0; expected at least 1"):
-        soft_beam(model, memory, 0)
-    with pytest.raises(ValueError, match="tau is 0; expected more than 0"):
-        soft_beam(model, memory, tau=0)
-    with pytest.raises(ValueError, match="tokens is 2; expected at least width = 3"):
-        soft_beam(model, memory, 3, tokens=2)
-    with pytest.raises(ValueError, match="rows is 'hard'; expected 'choices' or 'model'"):
-        soft_beam(model, memory, rows="hard")
 
 
 def test_a_state_that_cannot_be_mixed_is_named(build, source):

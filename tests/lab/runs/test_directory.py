@@ -9,7 +9,7 @@ import pytest
 from bleugrad.lab.errors import FailureError
 from bleugrad.lab.runs import files
 from bleugrad.lab.runs.directory import continue_run, read_run, start_run
-from bleugrad.lab.runs.records import RecordWriter, read_records
+from bleugrad.lab.runs.files import RecordWriter, read_records
 from bleugrad.lab.settings.loading import read_toml
 
 

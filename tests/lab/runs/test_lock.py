@@ -15,8 +15,7 @@ from bleugrad.lab.commands.main import main
 from bleugrad.lab.errors import FailureError
 from bleugrad.lab.runs import files
 from bleugrad.lab.runs.directory import start_run
-from bleugrad.lab.runs.interruption import Terminated
-from bleugrad.lab.runs.lock import LOCK, locked
+from bleugrad.lab.runs.lock import LOCK, Terminated, locked
 
 ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 HOLD = """

@@ -8,8 +8,7 @@ import pytest
 
 from bleugrad.lab.errors import UsageError
 from bleugrad.lab.settings.config import Config, inner, option
-from bleugrad.lab.settings.loading import build, load
-from bleugrad.lab.settings.writing import to_toml
+from bleugrad.lab.settings.loading import build, load, to_toml
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -110,7 +109,7 @@ def test_a_type_toml_cannot_say_is_an_error():
     class Odd:
         value: complex = field(default=1j)
 
-    from bleugrad.lab.settings.writing import toml_value
+    from bleugrad.lab.settings.loading import toml_value
 
     with pytest.raises(TypeError, match="complex"):
         toml_value(Odd().value)

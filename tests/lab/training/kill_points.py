@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from bleugrad.lab.runs import files, records
+from bleugrad.lab.runs import files
 from bleugrad.lab.training.run import train_run
 from tests.lab.training.corpora import TRANSFORMER, small_config
 
@@ -44,7 +44,7 @@ class Moments:
 
     def install(self):
         """A write has passed its half, is on the disk, is renamed; a record is half written, is written."""
-        fdopen, fsync, replace, write = os.fdopen, os.fsync, os.replace, records.RecordWriter.write
+        fdopen, fsync, replace, write = os.fdopen, os.fsync, os.replace, files.RecordWriter.write
 
         class Halting:
             def __init__(self, file):
@@ -82,7 +82,7 @@ class Moments:
             self()
 
         files.os.fdopen = lambda handle, mode: Halting(fdopen(handle, mode))
-        os.fsync, os.replace, records.RecordWriter.write = synced, replaced, record
+        os.fsync, os.replace, files.RecordWriter.write = synced, replaced, record
 
 
 def in_child(work, *arguments):

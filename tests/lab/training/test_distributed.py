@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from bleugrad.lab.runs.files import read_records
 from bleugrad.lab.runs.lock import locked
-from bleugrad.lab.runs.records import read_records
 from bleugrad.lab.training.checkpoints import read_checkpoint
 from tests.lab.training.corpora import write_corpus
 from tests.lab.training.several_processes import RUNS, main
@@ -96,7 +96,7 @@ def test_the_same_command_works_under_torchrun(both, tmp_path):
 
 
 def test_two_machines_train_together(both, tmp_path):
-    """Two launchers with one process each, as on two machines that see the same folder; the text comes from a cache."""
+    """Two launchers with one process each, as on two machines that see the same folder."""
     (tmp_path / "train.toml").write_text((both / "ce-1" / "config.toml").read_text())
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -104,7 +104,7 @@ def test_two_machines_train_together(both, tmp_path):
     launch = [sys.executable, "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1", "--rdzv-backend=c10d"]
     launch += ["--rdzv-id=test", f"--rdzv-endpoint=127.0.0.1:{port}", LEFT_THREADS, "bleugrad", "train"]
     words = ["--config", tmp_path / "train.toml", "--optimizer-epochs", "1", "--data-batch-size", "4"]
-    words += ["--data-cache", tmp_path / "cache", "--output", tmp_path / "run"]
+    words += ["--output", tmp_path / "run"]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(REPOSITORY), *sys.path]), "OMP_NUM_THREADS": "1"}
     machines = [
         subprocess.Popen([*launch, *map(str, words)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -114,7 +114,6 @@ def test_two_machines_train_together(both, tmp_path):
     assert [machine.returncode for machine in machines] == [0, 0], said[0][1][-2000:] + said[1][1][-2000:]
     spoken = b"".join(out for out, _ in said)
     assert spoken.count(b"processes: 2 (cpu)") == spoken.count(b"epoch 1:") == 1
-    assert len(list((tmp_path / "cache").iterdir())) == 1
     one, two = (read_checkpoint(run / "checkpoints" / "best.safetensors") for run in (both / "ce-1", tmp_path / "run"))
     assert two.state["processes"] == 2
     assert two.state["history"][0]["train_loss"] == pytest.approx(one.state["history"][0]["train_loss"], rel=1e-4)

@@ -13,12 +13,11 @@ from bleugrad.lab.errors import UsageError
 from bleugrad.lab.models.config import ModelConfig
 from bleugrad.lab.models.feeding import feed
 from bleugrad.lab.models.kinds import build_model
+from bleugrad.lab.models.search.beams import beam
 from bleugrad.lab.models.search.soft_beam import soft_beam
-from bleugrad.lab.models.search.strategies import beam
 from bleugrad.lab.special_ids import BOS, EOS, PAD
 from bleugrad.lab.training.objectives.build import build_objective
 from bleugrad.lab.training.objectives.config import OWN_TOKENS
-from bleugrad.lab.training.ranking import ranking_loss
 from tests.lab.training.corpora import objective_config
 
 SOURCES = [[4, 5, 6], [7, 8], [9, 9, 9, 9], [5]]
@@ -361,11 +360,10 @@ def test_candidates_of_the_beam_are_fed_and_scored(model, several):
     torch.testing.assert_close(mixed, found + 0.5 * build_objective(model, objective_config())(batch))
 
 
-@pytest.mark.parametrize("kind", ["risk", "ranking"])
-def test_baselines_score_the_candidates_themselves(model, kind):
+def test_minimum_risk_scores_the_candidates_themselves(model):
     model.eval()
     batch = make_batch()
-    objective = build_objective(model, objective_config("candidates", candidates=3, candidate_loss=kind))
+    objective = build_objective(model, objective_config("candidates", candidates=3, candidate_loss="risk"))
     candidates = objective.search(batch)
     memory = model.encode(batch.source, batch.source_lengths)
     shifted = F.pad(candidates[..., :-1], (1, 0), value=BOS)
@@ -373,17 +371,15 @@ def test_baselines_score_the_candidates_themselves(model, kind):
     log_probs = model.project(model.decode(memory, inputs.flatten(0, 1))).log_softmax(-1)
     chosen = log_probs.gather(2, candidates.flatten(0, 1).clamp(min=0)[..., None]).view(candidates.shape)
     chosen = chosen.masked_fill(candidates == -100, 0)
-    if kind == "risk":
-        expected = bleugrad.MinimumRiskLoss(eos_id=EOS).from_samples(candidates, chosen, TARGETS)
-    else:
-        references = [[target] for target in TARGETS]
-        expected = ranking_loss(candidates, chosen, references, eos_id=EOS, mask=candidates != -100).mean()
+    expected = bleugrad.MinimumRiskLoss(eos_id=EOS).from_samples(candidates, chosen, TARGETS)
     torch.testing.assert_close(objective(batch), expected)
-    with pytest.raises(UsageError, match=f"candidate_loss is '{kind}', which scores whole candidates"):
-        objective_config("candidates", candidate_loss=kind, sharpness=2.0)
+    with pytest.raises(UsageError, match="candidate_loss is 'risk', which scores whole candidates"):
+        objective_config("candidates", candidate_loss="risk", sharpness=2.0)
+    with pytest.raises(UsageError, match=r"objective\.candidate_loss is 'ranking', which was removed"):
+        build_objective(model, objective_config("candidates", candidate_loss="ranking"))
 
 
-@pytest.mark.parametrize("kind", ["expected", "risk", "ranking"])
+@pytest.mark.parametrize("kind", ["expected", "risk"])
 def test_candidates_train_every_parameter_and_no_sentences_are_possible(model, kind):
     objective = build_objective(
         model, objective_config("candidates", candidate_loss=kind, cross_entropy_weight=0.1, candidates=3)
@@ -516,3 +512,22 @@ def test_samples_that_are_fed_train_every_parameter_and_no_sentences_are_possibl
     model.zero_grad()
     objective(make_batch(rows=())).backward()
     assert all(parameter.grad is not None and not parameter.grad.any() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "message"),
+    [
+        ("exact", {"feeding": "teacher"}, "feeding is 'teacher'; expected 'reference' or 'mixture' or 'greedy'"),
+        ("exact", {"own_last": 2.0}, "own_last is 2.0; expected at most 1"),
+        ("exact", {"temperature": 0.0}, "temperature is 0.0; expected more than 0"),
+        ("exact", {"length_factor": 0.5}, "length_factor is 0.5; expected at least 1"),
+        ("exact", {"feeding": "gumbel", "end_positions": 2}, "end_positions is 2 with feeding 'gumbel'; expected 0"),
+        ("soft_beam", {"candidates": 0}, "candidates is 0; expected at least 1"),
+        ("soft_beam", {"tau_first": 0.0}, "tau_first is 0.0; expected more than 0"),
+        ("soft_beam", {"candidates": 3, "beam_tokens": 2}, "beam_tokens is 2; expected at least candidates = 3"),
+        ("soft_beam", {"beam_rows": "hard"}, "beam_rows is 'hard'; expected 'model' or 'choices'"),
+    ],
+)
+def test_values_that_feeding_and_search_cannot_use_are_refused(name, values, message):
+    with pytest.raises(UsageError, match=message):
+        objective_config(name, **values)

@@ -23,7 +23,7 @@ def write_raw(folder):
     return folder
 
 
-@pytest.fixture(scope="module", params=["words", "bpe", "sentencepiece"])
+@pytest.fixture(scope="module", params=["words", "bpe"])
 def run(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("raw")
     corpus, path = folder / "corpus", folder / "run"
@@ -46,19 +46,17 @@ def test_translations_are_ordinary_text(run, monkeypatch, capsys):
     assert len(lines) == 2
     assert shown.err == ""
     for line in lines:
-        assert line[:1] == line[:1].upper() or load(run).config.data.units == "sentencepiece"
+        assert line[:1] == line[:1].upper()
         assert "￭" not in line
         assert " ." not in line
         assert "▁" not in line
 
 
 def test_references_come_back_from_the_vocabulary(run):
-    system = load(run)
-    target = system.vocabularies.target
+    target = load(run).vocabularies.target
     for line in ("You see cat.", "I."):
         assert target.decode(target.encode(line)) == line
-    kind = json.loads((run / "vocabulary.target.json").read_text())["kind"]
-    assert kind == ("sentencepiece" if system.config.data.units == "sentencepiece" else "raw")
+    assert json.loads((run / "vocabulary.target.json").read_text())["kind"] == "raw"
 
 
 def test_scores_say_the_tokenizer_of_sacrebleu(run, capsys):

@@ -115,7 +115,7 @@ def test_random_numbers_and_learning_rates_are_those_of_a_whole_run(corpus, tmp_
 
 def test_timings_are_those_of_the_steps_that_were_taken(corpus, tmp_path, monkeypatch, capsys):
     """A clock that only steps move, by half a second each: the epoch that was interrupted takes no less per step."""
-    from bleugrad.lab.runs.records import read_records
+    from bleugrad.lab.runs.files import read_records
     from bleugrad.lab.training import trainer
     from bleugrad.lab.training.run import train_run
 

@@ -13,7 +13,7 @@ from bleugrad.lab.errors import FailureError, UsageError
 from bleugrad.lab.training import checkpoints, trainer
 from bleugrad.lab.training.checkpoints import read_checkpoint
 from bleugrad.lab.training.processes import SingleProcess
-from bleugrad.lab.training.run import train_run
+from bleugrad.lab.training.run import read_config, train_run
 from tests.lab.training.corpora import small_config, write_corpus
 
 LAST, BEST = "checkpoints/last.safetensors", "checkpoints/best.safetensors"
@@ -259,21 +259,19 @@ def test_early_stopping_ends_a_run_that_does_not_improve(corpus, tmp_path):
     assert train_run(config, tmp_path)["epochs"] == 3
 
 
-def test_tensorboard_is_written_on_request(corpus, tmp_path):
-    pytest.importorskip("tensorboard")
-    train_run(small_config(corpus, tensorboard=True), tmp_path)
-    assert len(list((tmp_path / "tensorboard").glob("events.out.tfevents.*"))) == 1
-
-
-def test_a_run_with_a_cache_is_the_run_without(corpus, tmp_path):
-    cached = {"data__cache": str(tmp_path / "cache")}
-    for name, more in (("plain", {}), ("cached", cached)):
-        train_run(small_config(corpus, **more), tmp_path / name)
-        train_run(small_config(corpus, **more), tmp_path / f"{name}-tuned", initial=tmp_path / name, study="tune")
-    for name in ("plain", "plain-tuned"):
-        one, other = (read_checkpoint(tmp_path / run / BEST) for run in (name, name.replace("plain", "cached")))
-        assert all(torch.equal(one.weights[weight], other.weights[weight]) for weight in one.weights)
-    train_run(small_config(corpus, optimizer__epochs=3, **cached), tmp_path / "cached", resume=True)
+def test_settings_of_curves_and_of_a_cache_are_read_and_ignored(corpus, tmp_path):
+    train_run(small_config(corpus, optimizer__epochs=1), tmp_path)
+    path = tmp_path / "config.toml"
+    before, text = read_config(tmp_path), path.read_text()
+    text = text.replace("record_every", "tensorboard = true\nwandb = true\nrecord_every", 1)
+    path.write_text(text.replace("[data]", '[data]\ncache = "auto"\nsentencepiece_source = ""', 1))
+    assert read_config(tmp_path) == before
+    path.write_text(text.replace("[data]", '[data]\nsentencepiece_source = "a.model"', 1))
+    with pytest.raises(FailureError, match=r"unknown setting 'data\.sentencepiece_source'"):
+        read_config(tmp_path)
+    path.write_text(text.replace('units = "words"', 'units = "sentencepiece"', 1))
+    with pytest.raises(FailureError, match=r"data\.units is 'sentencepiece'; expected 'words' or 'bpe'"):
+        read_config(tmp_path)
 
 
 def test_evaluation_reads_only_its_split(tmp_path):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import bleugrad
-from bleugrad.lab.training.sparse_rows import SparseRows
+from bleugrad.lab.training.objectives.beams import SparseRows
 
 
 def make_case(vocabulary=9):

@@ -6,9 +6,9 @@ import torch
 from bleugrad.lab.data.preparation import prepare
 from bleugrad.lab.models.lstm.model import AttentionLSTM
 from bleugrad.lab.training.config import OptimizerConfig
+from bleugrad.lab.training.optimizer import Schedule
 from bleugrad.lab.training.processes import SingleProcess
 from bleugrad.lab.training.run import train_run
-from bleugrad.lab.training.schedule import Schedule
 from bleugrad.lab.training.trainer import Trainer, TrainingSetup
 from bleugrad.lab.training.vocabularies import Vocabularies
 from tests.lab.training.corpora import small_config, write_corpus

@@ -1,4 +1,4 @@
-"""Validation every few steps, the mean of the last weights, and the search that chooses them."""
+"""Validation after each epoch, the mean of the last weights, and the search that chooses them."""
 
 import json
 
@@ -22,21 +22,17 @@ def steps_of(summary):
     return [(scores["epoch"], scores["step"]) for scores in summary["history"]]
 
 
-@pytest.mark.parametrize(
-    ("every", "expected"),
-    [(0, [(1, 5), (2, 10), (3, 15)]), (4, [(1, 4), (2, 8), (3, 12), (3, 15)]), (7, [(2, 7), (3, 14), (3, 15)])],
-)
-def test_steps_that_are_validated(corpus, tmp_path, every, expected):
-    """An epoch has 5 steps; the last step is always validated."""
-    summary = train_run(small_config(corpus, optimizer__validate_every=every, optimizer__epochs=3), tmp_path)
-    assert steps_of(summary) == expected
+def test_every_epoch_is_validated(corpus, tmp_path):
+    """An epoch has 5 steps."""
+    summary = train_run(small_config(corpus, optimizer__epochs=3), tmp_path)
+    assert steps_of(summary) == [(1, 5), (2, 10), (3, 15)]
     assert (summary["epochs"], summary["steps"]) == (3, 15)
     best = max(summary["history"], key=lambda scores: scores["bleu"])
     assert summary["best_step"] == best["step"]
 
 
 def test_train_losses_are_those_since_the_last_validation(corpus, tmp_path):
-    config = small_config(corpus, optimizer__validate_every=4, record_every=1)
+    config = small_config(corpus, record_every=1)
     train_run(config, tmp_path)
     records = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     losses, means = [], []
@@ -46,26 +42,24 @@ def test_train_losses_are_those_since_the_last_validation(corpus, tmp_path):
         else:
             means.append((record["train_loss"], losses))
             losses = []
-    assert [len(since) for _, since in means] == [4, 4, 2]
+    assert [len(since) for _, since in means] == [5, 5]
     for mean, since in means:
         assert mean == pytest.approx(sum(since) / len(since), rel=1e-12)
 
 
-@pytest.mark.parametrize("every", [0, 4])
 @pytest.mark.parametrize("steps", [2, 6, 9])
-def test_a_resumed_run_has_the_same_files(corpus, tmp_path, monkeypatch, every, steps):
-    more = MODERN | {"optimizer__validate_every": every}
-    train_run(small_config(corpus, **more), tmp_path / "whole")
-    break_off(corpus, tmp_path / "broken", monkeypatch, steps, **more)
-    train_run(small_config(corpus, **more), tmp_path / "broken", resume=True)
+def test_a_resumed_run_has_the_same_files(corpus, tmp_path, monkeypatch, steps):
+    train_run(small_config(corpus, **MODERN), tmp_path / "whole")
+    break_off(corpus, tmp_path / "broken", monkeypatch, steps, **MODERN)
+    train_run(small_config(corpus, **MODERN), tmp_path / "broken", resume=True)
     for name in COMPARED:
         assert (tmp_path / "broken" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
 
 
 def test_early_stopping_counts_validations(corpus, tmp_path):
-    more = {"optimizer__validate_every": 2, "optimizer__early_stopping": 2, "optimizer__learning_rate": 1e-9}
+    more = {"optimizer__early_stopping": 2, "optimizer__learning_rate": 1e-9}
     summary = train_run(small_config(corpus, optimizer__epochs=9, **more), tmp_path)
-    assert steps_of(summary) == [(1, 2), (1, 4), (2, 6)]
+    assert steps_of(summary) == [(1, 5), (2, 10), (3, 15)]
     assert train_run(small_config(corpus, optimizer__epochs=9, **more), tmp_path, resume=True) == summary
 
 
@@ -73,9 +67,9 @@ def test_the_best_weights_are_the_mean_of_the_last(corpus, tmp_path, monkeypatch
     seen, scored, score = [], iter([0.1, 0.2, 0.3]), trainer_module.score
     validate = trainer_module.Trainer.validate
 
-    def watched(trainer, epoch, ended=True):
+    def watched(trainer, epoch):
         seen.append({name: value.detach().clone() for name, value in trainer.model.named_parameters()})
-        validate(trainer, epoch, ended)
+        validate(trainer, epoch)
         for name, value in trainer.model.named_parameters():
             assert torch.equal(value, seen[-1][name]), "training goes on from its own weights"
 

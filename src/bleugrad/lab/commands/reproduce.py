@@ -8,9 +8,10 @@ from bleugrad.lab.commands.options import add_run_arguments, given_options, opti
 from bleugrad.lab.errors import UsageError
 from bleugrad.lab.experiments.paper.branches import KNOWN
 from bleugrad.lab.experiments.paper.config import ReproduceConfig
-from bleugrad.lab.experiments.paper.presets import PRESETS, configured, preset
+from bleugrad.lab.experiments.paper.presets import PRESETS, configured
 from bleugrad.lab.extras import require_extra, require_translation
 from bleugrad.lab.runs.directory import CONFIG, REPORT, Run, read_run
+from bleugrad.lab.training.presets import preset
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -39,7 +40,7 @@ def execute(arguments: Namespace) -> None:
         raise UsageError(f"jobs is {arguments.jobs}; expected at least 1")
     require_translation("the experiment")
     require_extra("plots", "matplotlib", "the report")
-    before = preset(arguments.preset) if arguments.preset else {}
+    before = preset(arguments.preset, PRESETS) if arguments.preset else {}
     names = None if arguments.branches is None else arguments.branches.split(",")
     config = configured(before, arguments.config, given_options(arguments), names)
     from bleugrad.lab.experiments.paper.study import reproduce

@@ -9,8 +9,7 @@ from bleugrad.lab.experiments.toy.config import ToyConfig
 from bleugrad.lab.extras import require_extra
 from bleugrad.lab.runs.directory import REPORT, start_run
 from bleugrad.lab.runs.lock import locked
-from bleugrad.lab.settings.loading import load
-from bleugrad.lab.settings.writing import to_toml
+from bleugrad.lab.settings.loading import load, to_toml
 
 
 def configure(parser: ArgumentParser) -> None:

@@ -6,14 +6,14 @@ batch see in each step the sentences of one process with 2b.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, overload
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from bleugrad.lab.data.encoding import EncodedSplit, Sentences
+from bleugrad.lab.data.encoding import EncodedSplit
 from bleugrad.lab.special_ids import BOS, EOS, PAD
 
 IGNORED = -100
@@ -34,21 +34,13 @@ Order = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Batch:
-    """The tensors of a batch, which may be empty.
+    """The tensors of a batch, which may be empty."""
 
-    Attributes:
-        source: (B, S) ids, ended by EOS, padded with PAD.
-        source_lengths: (B,) on the CPU, EOS counted.
-        labels: (B, T) target ids, ended by EOS, padded with -100.
-        indices: (B,) index of each sentence in its split.
-        references: ids of all references of each sentence, without EOS; None if the target is the only one.
-    """
-
-    source: Tensor
-    source_lengths: Tensor
-    labels: Tensor
-    indices: Tensor
-    references: ReferenceIds | None = None
+    source: Tensor  # (B, S) ids, ended by EOS, padded with PAD
+    source_lengths: Tensor  # (B,) on the CPU, EOS counted
+    labels: Tensor  # (B, T) target ids, ended by EOS, padded with -100
+    indices: Tensor  # (B,) index of each sentence in its split
+    references: ReferenceIds | None = None  # of each sentence, without EOS; None if the target is the only one
 
     def __len__(self) -> int:
         return self.source.shape[0]
@@ -67,42 +59,6 @@ class Batch:
         return replace(
             self, source=self.source.to(device), labels=self.labels.to(device), indices=self.indices.to(device)
         )
-
-
-class Batches(Sequence[list[int]]):
-    """The batches of an epoch: index arrays, which become lists one batch at a time.
-
-    Batch i holds ``order[ends[places[i] - 1] : ends[places[i]]]``. A list of Python numbers takes ten times the memory.
-    """
-
-    def __init__(self, order: Order, ends: Order, places: Order) -> None:
-        self._order, self._ends, self._places = order, ends, places
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-    @overload
-    def __getitem__(self, place: int) -> list[int]: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> list[list[int]]: ...
-
-    def __getitem__(self, place: int | slice) -> list[int] | list[list[int]]:
-        if isinstance(place, slice):
-            return [self._at(int(one)) for one in self._places[place]]
-        return self._at(int(self._places[place]))
-
-    def _at(self, place: int) -> list[int]:
-        first = int(self._ends[place - 1]) if place else 0
-        found: list[int] = self._order[first : int(self._ends[place])].tolist()
-        return found
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Sequence) or len(other) != len(self):
-            return NotImplemented if not isinstance(other, Sequence) else False
-        return all(one == another for one, another in zip(self, other, strict=True))
-
-    __hash__ = None  # type: ignore[assignment]  # equal by content
 
 
 def decoder_inputs(labels: Tensor) -> Tensor:
@@ -130,23 +86,18 @@ class BatchPlan:
     def __init__(
         self, encoded: EncodedSplit, by: Literal["sentences", "tokens"] = "sentences", size: int = 64, seed: int = 0
     ) -> None:
-        if by not in ("sentences", "tokens"):
-            raise ValueError(f"by is {by!r}; expected 'sentences' or 'tokens'")
-        _check_at_least("size", size, 1)
-        _check_at_least("seed", seed, 0)
         self.encoded, self.by, self.size, self.seed = encoded, by, size, seed
-        self._source, self._target = lengths_of(encoded.sources) + 1, lengths_of(encoded.targets) + 1
+        self._source, self._target = _lengths(encoded.sources) + 1, _lengths(encoded.targets) + 1
         ones = np.broadcast_to(np.int32(1), len(encoded))
         self._sizes = np.maximum(self._source, self._target) if by == "tokens" else ones
-        self._has_more = encoded.has_more
+        self._has_more = any(len(references) > 1 for references in encoded.references)
 
     def target_tokens(self, indices: Sequence[int]) -> int:
         """The number of target tokens of these sentences, EOS included."""
         return int(self._target[indices].sum())
 
-    def epoch(self, number: int) -> Batches:
+    def epoch(self, number: int) -> list[list[int]]:
         """The batches of an epoch as indices: every sentence once, similar lengths together, in random order."""
-        _check_at_least("number", number, 0)
         random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([self.seed, number])))
         order = _permutation(random, len(self.encoded))
         ends: list[int] = []
@@ -156,17 +107,16 @@ class BatchPlan:
             # The sort is stable: sentences of equal lengths keep their random order.
             chosen = order[start : start + pool] = chosen[np.lexsort((self._source[chosen], self._target[chosen]))]
             ends += [start + end for end in _cut(self._sizes[chosen], self.size, len(order))]
-        return Batches(order, np.array(ends, np.int64), _permutation(random, len(ends)))
+        batches = _batches(order, ends)
+        return [batches[place] for place in _permutation(random, len(ends))]
 
-    def ordered(self, size: int) -> Batches:
+    def ordered(self, size: int) -> list[list[int]]:
         """Batches for evaluation: every sentence once, the longest sources first, independent of the seed.
 
         A batch holds at most ``size`` sentences, fewer if they are very long.
         """
-        _check_at_least("size", size, 1)
         order = np.lexsort((np.arange(len(self.encoded)), -self._target, -self._source))
-        ends = np.array(_cut(self._source[order], size * USUAL_LENGTH, size), np.int64)
-        return Batches(order, ends, np.arange(len(ends)))
+        return _batches(order, _cut(self._source[order], size * USUAL_LENGTH, size))
 
     def collate(self, indices: Sequence[int]) -> Batch:
         """The tensors of a batch; ``indices`` may be empty."""
@@ -175,22 +125,6 @@ class BatchPlan:
         labels, _ = _padded((encoded.targets[index] for index in indices), IGNORED)
         references = [encoded.references[index] for index in indices] if self._has_more else None
         return Batch(source, lengths, labels, torch.tensor(indices, dtype=torch.long), references)
-
-
-@dataclass(frozen=True)
-class Windows:
-    """The batches of an epoch, ``size`` per optimizer step."""
-
-    batches: Sequence[list[int]]
-    size: int
-
-    def __len__(self) -> int:
-        return -(-len(self.batches) // self.size)
-
-    def __getitem__(self, step: int) -> list[list[int]]:
-        if not 0 <= step < len(self):
-            raise IndexError(f"step is {step}; expected 0 to {len(self) - 1}")
-        return list(self.batches[step * self.size : (step + 1) * self.size])
 
 
 def shard(batches: Iterable[Sequence[int]], rank: int, world: int) -> list[list[int]]:
@@ -202,18 +136,11 @@ def shard(batches: Iterable[Sequence[int]], rank: int, world: int) -> list[list[
         >>> shard([[3, 1, 4], [5]], rank=1, world=2)
         [[1], []]
     """
-    _check_at_least("world", world, 1)
-    if not 0 <= rank < world:
-        raise ValueError(f"rank is {rank}; expected at least 0 and less than world = {world}")
     return [list(batch[rank::world]) for batch in batches]
 
 
-def lengths_of(sentences: Sentences) -> npt.NDArray[np.int32]:
-    """The number of ids of each sentence."""
-    known: npt.NDArray[np.int32] | None = getattr(sentences, "lengths", None)
-    if known is not None:
-        return known
-    return np.fromiter((len(sentences[place]) for place in range(len(sentences))), np.int32, len(sentences))
+def _lengths(sentences: list[list[int]]) -> npt.NDArray[np.int32]:
+    return np.fromiter(map(len, sentences), np.int32, len(sentences))
 
 
 def _permutation(random: np.random.Generator, count: int) -> Order:
@@ -234,6 +161,12 @@ def _cut(lengths: Order, size: int, most: int) -> list[int]:
     return [*ends, len(lengths)] if held else ends
 
 
+def _batches(order: Order, ends: list[int]) -> list[list[int]]:
+    """The indices between neighbouring ``ends``."""
+    indices: list[int] = order.tolist()
+    return [indices[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
 def _padded(sentences: Iterable[list[int]], padding: int) -> tuple[Tensor, Tensor]:
     """Padded ids (B, T), each ended by EOS, and their lengths; (0, 1) without sentences."""
     rows = [[*sentence, EOS] for sentence in sentences]
@@ -241,8 +174,3 @@ def _padded(sentences: Iterable[list[int]], padding: int) -> tuple[Tensor, Tenso
     longest = max(lengths, default=1)
     padded = [row + [padding] * (longest - len(row)) for row in rows]
     return torch.tensor(padded, dtype=torch.long).view(len(rows), longest), torch.tensor(lengths, dtype=torch.long)
-
-
-def _check_at_least(name: str, value: int, least: int) -> None:
-    if value < least:
-        raise ValueError(f"{name} is {value}; expected at least {least}")

@@ -12,21 +12,8 @@ from bleugrad.lab.special_ids import SPECIAL, UNK
 SPACE_MARK = "▁"
 
 
-class SubwordVocabulary(Vocabulary):
-    """Subwords; the first piece of a word starts with ``▁``."""
-
-    def decode(self, ids: Iterable[int]) -> str:
-        """The text of the pieces."""
-        pieces = [SPACE_MARK + piece if piece == SPECIAL[UNK] else piece for piece in self.decoded_tokens(ids)]
-        return " ".join("".join(pieces).replace(SPACE_MARK, " ").split())
-
-    def word_start(self) -> list[bool]:
-        """True for pieces with ``▁`` and for special tokens."""
-        return [index < len(SPECIAL) or token.startswith(SPACE_MARK) for index, token in enumerate(self.tokens)]
-
-
-class BPEVocabulary(SubwordVocabulary):
-    """Subwords by byte-pair encoding.
+class BPEVocabulary(Vocabulary):
+    """Subwords by byte-pair encoding; the first piece of a word starts with ``▁``.
 
     Only tokens and merges are saved. ``</s>`` in a sentence is encoded as plain characters, never as a special token.
     """
@@ -51,7 +38,7 @@ class BPEVocabulary(SubwordVocabulary):
         trainer = trainers.BpeTrainer(
             vocab_size=size, min_frequency=min_count, special_tokens=list(SPECIAL), show_progress=False
         )
-        tokenizer.train_from_iterator(map(spaced, lines), trainer)
+        tokenizer.train_from_iterator(map(_spaced, lines), trainer)
         model = json.loads(tokenizer.to_str())["model"]
         tokens = sorted(model["vocab"], key=model["vocab"].__getitem__)
         if len(tokens) > size:
@@ -60,12 +47,21 @@ class BPEVocabulary(SubwordVocabulary):
 
     def encode(self, text: str) -> list[int]:
         """The ids of the pieces; unknown characters become <unk>."""
-        return _without_special(self._tokenizer.encode(spaced(text), add_special_tokens=False).ids)
+        return _without_special(self._tokenizer.encode(_spaced(text), add_special_tokens=False).ids)
 
     def encode_lines(self, lines: Sequence[str]) -> list[list[int]]:
         """The ids of each line, a batch at a time."""
-        encodings = self._tokenizer.encode_batch_fast([spaced(line) for line in lines], add_special_tokens=False)
+        encodings = self._tokenizer.encode_batch_fast([_spaced(line) for line in lines], add_special_tokens=False)
         return [_without_special(encoding.ids) for encoding in encodings]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of the pieces."""
+        pieces = [SPACE_MARK + piece if piece == SPECIAL[UNK] else piece for piece in self.decoded_tokens(ids)]
+        return " ".join("".join(pieces).replace(SPACE_MARK, " ").split())
+
+    def word_start(self) -> list[bool]:
+        """True for pieces with ``▁`` and for special tokens."""
+        return [index < len(SPECIAL) or token.startswith(SPACE_MARK) for index, token in enumerate(self.tokens)]
 
     def to_json(self) -> dict[str, Any]:
         """Tokens and merges."""
@@ -81,7 +77,7 @@ def _tokenizer(ids: dict[str, int], merges: list[tuple[str, str]]) -> Any:
     return tokenizer
 
 
-def spaced(text: str) -> str:
+def _spaced(text: str) -> str:
     """The words with single spaces between them. Words over the length limit are truncated."""
     words = text.split()
     if len(text) > MOST_WORD_CHARACTERS and (longest := max(map(len, words), default=0)) > MOST_WORD_CHARACTERS:

@@ -11,17 +11,9 @@ SUMS = "SHA256SUMS"
 CHUNK = 1 << 20
 
 
-def sha256(path: Path) -> str:
-    """The SHA-256 checksum of a file, in hexadecimal."""
-    return _hexadecimal(path, hashlib.sha256())
-
-
-def md5(path: Path) -> str:
-    """The MD5 checksum of a file, in hexadecimal. It detects damaged files, not forged ones."""
-    return _hexadecimal(path, hashlib.md5(usedforsecurity=False))
-
-
-def _hexadecimal(path: Path, digest: "hashlib._Hash") -> str:
+def checksum(path: Path, kind: str = "sha256") -> str:
+    """The checksum of a file by an algorithm of hashlib, in hexadecimal. MD5 detects damaged files, not forged ones."""
+    digest = hashlib.new(kind, usedforsecurity=False)
     with path.open("rb") as file:
         while chunk := file.read(CHUNK):
             digest.update(chunk)
@@ -44,7 +36,7 @@ def read_sums(path: Path) -> dict[str, str]:
 
 def write_sums(folder: Path, names: Iterable[str]) -> None:
     """Write the checksums of files of a folder, for ``sha256sum -c``."""
-    write_text(folder / SUMS, "".join(f"{sha256(folder / name)}  {name}\n" for name in sorted(names)))
+    write_text(folder / SUMS, "".join(f"{checksum(folder / name)}  {name}\n" for name in sorted(names)))
 
 
 def verify_sums(folder: Path, splits: Iterable[str] | None = None) -> int:
@@ -64,7 +56,7 @@ def verify_sums(folder: Path, splits: Iterable[str] | None = None) -> int:
             elsewhere = not name.startswith(prefix) or "/" in name.removeprefix(prefix)
             if elsewhere or not path.name.startswith(begins) or not path.is_file():
                 continue
-            found = sha256(path)
+            found = checksum(path)
             if found != expected:
                 raise FailureError(
                     f"{path} has the SHA-256 checksum {found}; expected {expected}, as listed in {listed}: the file is "

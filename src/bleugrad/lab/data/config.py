@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
 from bleugrad.lab.data.builtin import LARGEST
 from bleugrad.lab.data.limits import MOST_WORDS
 from bleugrad.lab.errors import UsageError
-from bleugrad.lab.settings.config import Config, option
+from bleugrad.lab.settings.config import ANY, Config, option
 
 CorpusName = Literal["builtin", "iwslt14", "wmt14", "multi30k", "multi30k_raw", "tatoeba", "tatoeba_tiny", "files"]
 RAW = ("multi30k_raw", "files")
@@ -22,7 +23,9 @@ SUBWORDS = 8000
 class DataConfig(Config):
     """A corpus and its preparation; the defaults need no files."""
 
-    dropped: ClassVar[Mapping[str, Any]] = {"builtin_seed": 0}
+    dropped: ClassVar[Mapping[str, Any]] = MappingProxyType(
+        {"builtin_seed": 0, "cache": ANY, "sentencepiece_source": "", "sentencepiece_target": ""}
+    )
 
     corpus: CorpusName = option("builtin", "named corpus, built-in corpus, or your own files")
     directory: str = option(
@@ -38,9 +41,7 @@ class DataConfig(Config):
     target_language: str = option("en", "target language, also the file name extension")
     lowercase: bool = option(False, "lowercase all text; the named corpora except wmt14 are lowercase already")
     raw: bool = option(False, "ordinary sentences: punctuation and case are prepared, and restored in translations")
-    units: Literal["words", "bpe", "sentencepiece"] = option(
-        "words", "tokens: words between spaces, or subwords by BPE or a SentencePiece model"
-    )
+    units: Literal["words", "bpe"] = option("words", "tokens: words between spaces, or subwords by BPE")
     joint: bool = option(False, "one vocabulary for both languages")
     min_count: int = option(2, "minimum count of a word (rarer words become <unk>); bpe: of a merged pair", minimum=1)
     vocabulary_size: int = option(
@@ -49,16 +50,11 @@ class DataConfig(Config):
         f"0: no limit for words, {SUBWORDS} for subwords",
         minimum=0,
     )
-    sentencepiece_source: str = option("", "SentencePiece model of the source; empty: train one on the training text")
-    sentencepiece_target: str = option("", "SentencePiece model of the target; empty: train one")
     vocabulary_source: str = option("", "file with one source word per line; 'corpus' uses vocab.* of the corpus")
     vocabulary_target: str = option("", "file with one target word per line; 'corpus' uses vocab.* of the corpus")
     max_length: int = option(50, f"maximum words of a training sentence, on either side; 0: {MOST_WORDS}", minimum=0)
     max_ratio: float = option(9.0, "largest length ratio of a training pair; 0: no limit", minimum=0)
     train_limit: int = option(0, "maximum number of training pairs, after the filters; 0: all", minimum=0)
-    cache: str = option(
-        "", "folder of encoded training text, which is then mapped and not held in memory; auto: the cache of the user"
-    )
     batch_by: Literal["sentences", "tokens"] = option("sentences", "unit of batch_size; tokens include padding")
     batch_size: int = option(64, "batch size per process, in sentences or tokens", minimum=1)
     builtin_train: int = option(
@@ -76,7 +72,8 @@ class DataConfig(Config):
             self._check_files()
         if self.units != "words" and (self.vocabulary_source or self.vocabulary_target):
             raise UsageError(f"units is {self.units!r} and a word list is given; word lists need units 'words'")
-        self._check_subwords()
+        if self.joint and (self.vocabulary_source or self.vocabulary_target):
+            raise UsageError("joint is true with a word list of each language; expected no lists")
         if self.raw and self.corpus not in RAW:
             found = f"raw is true and corpus is {self.corpus!r}, which is tokenised text"
             raise UsageError(f"{found}; expected {' or '.join(map(repr, RAW))}")
@@ -90,17 +87,6 @@ class DataConfig(Config):
             raise UsageError(
                 f"target_language is {self.target_language!r}, the same as source_language; expected another language"
             )
-
-    def _check_subwords(self) -> None:
-        models = self.sentencepiece_source, self.sentencepiece_target
-        if any(models) and self.units != "sentencepiece":
-            raise UsageError(f"units is {self.units!r} and a sentencepiece model is given; expected 'sentencepiece'")
-        if any(models) and not all(models):
-            raise UsageError("a sentencepiece model is given for one language only; expected both, or none")
-        if self.joint and models[0] != models[1]:
-            raise UsageError("joint is true with two sentencepiece models; expected the same file for both languages")
-        if self.joint and (self.vocabulary_source or self.vocabulary_target):
-            raise UsageError("joint is true with a word list of each language; expected no lists")
 
     def _check_files(self) -> None:
         for name in ("train_source", "train_target", "valid_source", "valid_target"):

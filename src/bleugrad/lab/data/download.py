@@ -9,7 +9,7 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 from bleugrad import __version__
-from bleugrad.lab.data.checksums import CHUNK, sha256
+from bleugrad.lab.data.checksums import CHUNK, checksum
 from bleugrad.lab.errors import FailureError
 from bleugrad.lab.runs.files import sync_directory
 from bleugrad.lab.runs.progress import Progress
@@ -25,11 +25,11 @@ class ConnectionBrokenError(ConnectionError):
     """The transfer stopped early."""
 
 
-def download(url: str, target: Path, checksum: str | None = None, most_bytes: int = MOST_BYTES) -> str:
+def download(url: str, target: Path, expected: str | None = None, most_bytes: int = MOST_BYTES) -> str:
     """Fetch a file to ``target``, whose folder must exist, and return its SHA-256 checksum.
 
-    Bytes go to ``target.part``, which is renamed when it is complete and has the right ``checksum``, if that is known.
-    An error or an interrupt removes the part, and the next download replaces the part of a killed process.
+    Bytes go to ``target.part``, which is renamed when it is complete and has the ``expected`` checksum. An error
+    or an interrupt removes the part, and the next download replaces the part of a killed process.
     """
     part = target.with_name(target.name + ".part")
     try:
@@ -41,10 +41,10 @@ def download(url: str, target: Path, checksum: str | None = None, most_bytes: in
                 if attempt == ATTEMPTS or not _is_passing(error):
                     raise FailureError(f"could not download {url}: {_reason(error)}") from None
                 time.sleep(SECONDS_TO_WAIT * attempt)
-        found = sha256(part)
-        if checksum is not None and found != checksum:
+        found = checksum(part)
+        if expected is not None and found != expected:
             raise FailureError(
-                f"{url} has the SHA-256 checksum {found}; expected {checksum}: the file was damaged or has changed; "
+                f"{url} has the SHA-256 checksum {found}; expected {expected}: the file was damaged or has changed; "
                 "the download was deleted"
             )
         os.replace(part, target)

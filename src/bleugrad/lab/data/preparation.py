@@ -7,8 +7,7 @@ from pathlib import Path
 from bleugrad.lab.data.builtin import builtin_splits
 from bleugrad.lab.data.checksums import verify_sums
 from bleugrad.lab.data.config import DataConfig
-from bleugrad.lab.data.corpus import Corpus, Split
-from bleugrad.lab.data.filters import filter_split
+from bleugrad.lab.data.corpus import Corpus, Split, filter_split
 from bleugrad.lab.data.limits import MOST_WORDS
 from bleugrad.lab.data.locations import SPLITS, corpus_folder, find_text
 from bleugrad.lab.data.text import check_scored, read_split
@@ -24,8 +23,6 @@ def prepare(config: DataConfig, only: Collection[str] | None = None) -> Corpus:
     test keep every line, and a line over the length limit is an error.
     """
     corpus = _unfiltered(config, only)
-    if config.lowercase:
-        corpus = _lowercase(corpus)
     train, dropped = filter_split(corpus.train, config.max_length or MOST_WORDS, config.max_ratio)
     if config.train_limit:
         train = Split(train.sources[: config.train_limit], train.references[: config.train_limit])
@@ -35,33 +32,6 @@ def prepare(config: DataConfig, only: Collection[str] | None = None) -> Corpus:
 def prepare_split(config: DataConfig, name: str) -> Split:
     """One split of the corpus; the others are not read."""
     return prepare(config, (name,)).split(name)
-
-
-def train_files(config: DataConfig) -> tuple[Path, Path] | None:
-    """The files of the training text, source and target; None for the built-in corpus."""
-    if config.corpus == "builtin":
-        return None
-    if config.train_source and config.train_target:
-        return Path(config.train_source), Path(config.train_target)
-    folder = _folder(config)
-    assert folder is not None, "the settings name the training text, or a folder"
-    verify_sums(folder, ("train",))
-    source, target = (_find(folder, "train", language) for language in (config.source_language, config.target_language))
-    return source, target
-
-
-def _folder(config: DataConfig) -> Path | None:
-    """The folder of the corpus, which is downloaded if necessary; None if all files are given one by one."""
-    folder = corpus_folder(config)
-    if config.corpus == "files":
-        if folder is not None and not folder.is_dir():
-            found = f"directory is {config.directory!r}, which is not a folder"
-            raise UsageError(f"{found}; expected the folder of the splits")
-    elif folder is None:
-        from bleugrad.lab.data.named.fetching import fetch
-
-        folder = fetch(config)
-    return folder
 
 
 def _unfiltered(config: DataConfig, only: Collection[str] | None) -> Corpus:
@@ -80,54 +50,58 @@ def _unfiltered(config: DataConfig, only: Collection[str] | None) -> Corpus:
         if only is not None and split not in only:
             continue
         if source:
-            found[split] = _checked(split, Path(source), Path(target))
-        elif folder is not None and not (split == "test" and _has_no_test(config, folder)):
-            found[split] = _read_split(folder, split, *languages)
-    others = _others(folder, languages, only) if folder is not None else {}
+            found[split] = _read(config, split, Path(source), Path(target))
+        elif folder is not None:
+            has_no_test = not any(find_text(folder, f"test.{language}") for language in languages)
+            if not (config.corpus == "files" and split == "test" and has_no_test):  # optional in a folder of the user
+                found[split] = _read_folder(config, folder, split)
+    others = {}
+    if folder is not None:
+        wanted = _other_splits(folder, *languages)
+        others = {one: _read_folder(config, folder, one) if only is None or one in only else NOTHING for one in wanted}
     origin = "given files" if folder is None else str(folder)
     return Corpus(config.corpus, found["train"], found["valid"], found["test"], others, origin=origin)
 
 
-def _has_no_test(config: DataConfig, folder: Path) -> bool:
-    """The test set is optional in a folder of the user's own text."""
-    languages = config.source_language, config.target_language
-    return config.corpus == "files" and not any(find_text(folder, f"test.{language}") for language in languages)
+def _folder(config: DataConfig) -> Path | None:
+    """The folder of the corpus, which is downloaded if necessary; None if all files are given one by one."""
+    folder = corpus_folder(config)
+    if config.corpus == "files":
+        if folder is not None and not folder.is_dir():
+            found = f"directory is {config.directory!r}, which is not a folder"
+            raise UsageError(f"{found}; expected the folder of the splits")
+    elif folder is None:
+        from bleugrad.lab.data.named.fetching import fetch
+
+        folder = fetch(config)
+    return folder
 
 
-def _read_split(folder: Path, split: str, source: str, target: str) -> Split:
+def _other_splits(folder: Path, source: str, target: str) -> list[str]:
+    """The names of further splits of the folder with both languages, such as ``newstest2017``."""
+    names = {path.name.removesuffix(".gz") for path in folder.iterdir() if path.is_file()}
+    splits = {name.removesuffix(f".{source}") for name in names if name.endswith(f".{source}")} - {*SPLITS, "vocab"}
+    return sorted(split for split in splits if f"{split}.{target}" in names and not split.endswith(".refs"))
+
+
+def _read_folder(config: DataConfig, folder: Path, split: str) -> Split:
     """A split of a folder, with further references for validation and test if there are any."""
-    references = None if split == "train" else find_text(folder, f"{split}.refs.{target}")
-    return _checked(split, _find(folder, split, source), _find(folder, split, target), references)
+    paths = []
+    for name in (f"{split}.{config.source_language}", f"{split}.{config.target_language}"):
+        path = find_text(folder, name)
+        if path is None:
+            raise FailureError(f"{folder} has no {name}.gz and no {name}; expected one of them")
+        paths.append(path)
+    references = None if split == "train" else find_text(folder, f"{split}.refs.{config.target_language}")
+    return _read(config, split, paths[0], paths[1], references)
 
 
-def _find(folder: Path, split: str, language: str) -> Path:
-    path = find_text(folder, f"{split}.{language}")
-    if path is None:
-        raise FailureError(f"{folder} has no {split}.{language}.gz and no {split}.{language}; expected one of them")
-    return path
-
-
-def _checked(split: str, source: Path, target: Path, references: Path | None = None) -> Split:
+def _read(config: DataConfig, split: str, source: Path, target: Path, references: Path | None = None) -> Split:
     """The pairs of two files. Validation and test text must not have empty or overlong lines."""
     pairs = read_split(source, target, references)
     if split != "train" and not split.startswith("train_"):
         check_scored(pairs, source, target)
+    if config.lowercase:
+        lowered = [tuple(text.lower() for text in choices) for choices in pairs.references]
+        pairs = Split([text.lower() for text in pairs.sources], lowered)
     return pairs
-
-
-def _others(folder: Path, languages: tuple[str, str], only: Collection[str] | None) -> dict[str, Split]:
-    """Further splits of the folder with both languages, such as ``newstest2017``."""
-    source, target = languages
-    names = {path.name.removesuffix(".gz") for path in folder.iterdir() if path.is_file()}
-    splits = {name.removesuffix(f".{source}") for name in names if name.endswith(f".{source}")} - {*SPLITS, "vocab"}
-    both = sorted(split for split in splits if f"{split}.{target}" in names and not split.endswith(".refs"))
-    wanted = both if only is None else only
-    return {split: _read_split(folder, split, *languages) if split in wanted else NOTHING for split in both}
-
-
-def _lowercase(corpus: Corpus) -> Corpus:
-    def lower(split: Split) -> Split:
-        return Split([s.lower() for s in split.sources], [tuple(r.lower() for r in rs) for rs in split.references])
-
-    others = {name: lower(split) for name, split in corpus.others.items()}
-    return replace(corpus, train=lower(corpus.train), valid=lower(corpus.valid), test=lower(corpus.test), others=others)

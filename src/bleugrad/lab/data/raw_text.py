@@ -15,16 +15,14 @@ from bleugrad.lab.data.vocabulary import Vocabulary, read_vocabulary
 JOINER = "￭"
 """Says that there is no space on its side of a token."""
 
-_PARTS = re.compile(r"[^\W_]+|[\W_]")
-"""Letters and digits in a row, or one other character."""
+_PARTS = re.compile(r"[^\W_]+(?:(?<=\d)[.,](?=\d)[^\W_]+)*|[\W_]")
+"""Letters and digits in a row, with the point of a number, or one other character."""
 
 _ATTACHED = re.compile(r"^(?!&\w+;$).*[^\W\d_][?!,;:]$")  # &quot; is a token of Moses
 
-_NUMBER = re.compile(r"(?<=\d)[.,](?=\d)")
-
 
 def split_words(text: str) -> str:
-    """The text with spaces between words and punctuation; :func:`join_words` undoes it, but for repeated spaces.
+    """The text with spaces between words and punctuation; :func:`join_words` undoes it, except for repeated spaces.
 
     Example:
         >>> split_words("Well, it's 3.50 euros!")
@@ -35,16 +33,7 @@ def split_words(text: str) -> str:
 
 def _tokens(word: str) -> list[str]:
     """The parts of a word between spaces; the mark is on the side of the punctuation."""
-    inner = {match.start() for match in _NUMBER.finditer(word)}  # the point of a number stays in it
-    parts: list[str] = []
-    glued = False
-    for match in _PARTS.finditer(word):
-        if match.start() in inner or (glued and match.group()[0].isalnum()):
-            parts[-1] += match.group()
-            glued = match.start() in inner
-            continue
-        parts.append(match.group())
-        glued = False
+    parts = _PARTS.findall(word)
     tokens = []
     for place, part in enumerate(parts):
         plain = part[0].isalnum()

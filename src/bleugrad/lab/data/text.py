@@ -5,7 +5,7 @@ import os
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import chain, count, zip_longest
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -17,64 +17,49 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a UTF-8 file, without line ends: those of :func:`iterate_lines`."""
-    return list(iterate_lines(path))
-
-
-def iterate_lines(path: Path) -> Iterator[str]:
-    """The lines of a UTF-8 file, without line ends, one after the other: the file is never in memory as a whole.
+    """The lines of a UTF-8 file, without line ends.
 
     Only a newline ends a line, so that line numbers agree with other tools. A carriage return before it and a byte
     order mark at the start are removed.
     """
+    lines: list[str] = []
     with _reading(Path(path)) as (file, most, shown):
         size = 0
-        for number in count(1):
-            line = file.readline(most + 1 - size)
+        while line := file.readline(most + 1 - size):
             size += len(line)
             if size > most:
                 raise too_large(shown, most)
-            if not line:
-                return
             try:
                 text = line.decode("utf-8")
             except UnicodeDecodeError as error:
                 found = f"byte {error.start + 1} is 0x{line[error.start]:02x}, which is not UTF-8"
-                raise FailureError(f"{path}, line {number}: {found}; expected UTF-8 text") from None
-            yield (text.removeprefix("\ufeff") if number == 1 else text).removesuffix("\n").removesuffix("\r")
-
-
-def iterate_pairs(source: Path, target: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The sentences of a file with their translations in another; different numbers of lines are an error at the end.
-
-    Tabs separate several translations; empty ones are ignored.
-    """
-    lines = others = 0
-    for one, other in zip_longest(iterate_lines(source), iterate_lines(target)):
-        lines, others = lines + (one is not None), others + (other is not None)
-        if one is not None and other is not None:
-            yield one, _translations(other)
-    if lines != others:
-        raise FailureError(f"{source} has {lines} lines and {target} has {others}; expected one pair per line")
-
-
-def _translations(line: str) -> tuple[str, ...]:
-    if "\t" not in line:
-        return (line,)
-    return tuple(part for part in line.split("\t") if part.strip()) or ("",)
+                raise FailureError(f"{path}, line {len(lines) + 1}: {found}; expected UTF-8 text") from None
+            lines.append((text if lines else text.removeprefix("\ufeff")).removesuffix("\n").removesuffix("\r"))
+    return lines
 
 
 def read_split(source: Path, target: Path, references: Path | None = None) -> Split:
-    """The sentence pairs of two files, as by :func:`iterate_pairs`.
+    """The sentence pairs of two files.
 
-    ``references`` is a file with further translations; the target stays first.
+    Tabs separate several translations; empty ones are ignored. ``references`` is a file with further translations; the
+    target stays first.
     """
-    pairs = list(iterate_pairs(source, target))
+    sources = read_lines(source)
+    choices = _read_translations(source, len(sources), target)
     if references is not None:
-        more = [choices for _, choices in iterate_pairs(source, references)]
-        both = [(one, dict.fromkeys(first + other)) for (one, first), other in zip(pairs, more, strict=True)]
-        pairs = [(one, tuple(filter(None, choices)) or ("",)) for one, choices in both]
-    return Split([one for one, _ in pairs], [choices for _, choices in pairs])
+        more = _read_translations(source, len(sources), references)
+        both = (dict.fromkeys(first + other) for first, other in zip(choices, more, strict=True))
+        choices = [tuple(filter(None, each)) or ("",) for each in both]
+    return Split(sources, choices)
+
+
+def _read_translations(source: Path, number: int, target: Path) -> list[tuple[str, ...]]:
+    """The translations in each line of a file, which must have as many lines as the source."""
+    lines = read_lines(target)
+    if len(lines) != number:
+        raise FailureError(f"{source} has {number} lines and {target} has {len(lines)}; expected one pair per line")
+    parts = ([part for part in line.split("\t") if part.strip()] if "\t" in line else [line] for line in lines)
+    return [tuple(each) or ("",) for each in parts]
 
 
 def check_scored(split: Split, source: Path | str, target: Path | str) -> None:

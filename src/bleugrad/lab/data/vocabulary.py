@@ -134,10 +134,8 @@ def read_vocabulary(saved: Mapping[str, Any]) -> Vocabulary:
 
         return BPEVocabulary(tokens, saved.get("merges", ()))
     if kind == "sentencepiece":
-        from bleugrad.lab.data.sentencepiece import SentencePieceVocabulary
-
-        return SentencePieceVocabulary.from_json(saved.get("model"))
-    raise ValueError(f"the saved vocabulary is of kind {kind!r}; expected 'words', 'bpe', 'sentencepiece' or 'raw'")
+        raise ValueError("SentencePiece models are no longer read; use the version of bleugrad that wrote it")
+    raise ValueError(f"the saved vocabulary is of kind {kind!r}; expected 'words', 'bpe' or 'raw'")
 
 
 def _first(words: list[str], size: int) -> list[str]:

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from functools import partial
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bleugrad.lab.models.draws import draw
 from bleugrad.lab.models.protocol import Decoding, Memory, state_of
 from bleugrad.lab.special_ids import BOS, EOS, PAD
 
@@ -19,18 +19,14 @@ Feeding = Literal["reference", "greedy", "sample", "mixture", "gumbel"]
 class DecoderOutput:
     """Outputs and inputs of a decoder.
 
-    Attributes:
-        logits: (B, T, V), differentiable.
-        inputs: (B, T), the input token of each position, BOS first.
-        tokens: (B, T), the input token of the next position; PAD after the decoder's own EOS and after a reference.
-        mask: (B, T) bool, True up to and including the decoder's own first EOS, and at the ``further`` positions; with
-            "reference" and "mixture" at the positions of the reference.
+    ``mask`` is True up to and including the decoder's own first EOS, and at the ``further`` positions; with "reference"
+    and "mixture" at the positions of the reference.
     """
 
-    logits: Tensor
-    inputs: Tensor
-    tokens: Tensor
-    mask: Tensor
+    logits: Tensor  # (B, T, V), differentiable
+    inputs: Tensor  # (B, T), the input token of each position, BOS first
+    tokens: Tensor  # (B, T), the input token of the next position; PAD after the decoder's own EOS and a reference
+    mask: Tensor  # (B, T) bool
 
 
 def feed(
@@ -62,7 +58,6 @@ def feed(
     sources, with the rows of a sentence side by side. ``steps`` is T by default. ``temperature`` is that of "sample",
     "mixture" and "gumbel". ``generator`` is on the model's device.
     """
-    _check(feeding, own_probability, steps, further, temperature)
     if feeding == "reference":
         tokens = F.pad(inputs[:, 1:], (0, 1), value=PAD)
         return DecoderOutput(model.project(model.decode(memory, inputs)), inputs, tokens, inputs != PAD)
@@ -75,23 +70,17 @@ def feed(
     def choose(logits: Tensor) -> Tensor:
         return logits.argmax(-1) if feeding == "greedy" else draw(logits, temperature, generator)
 
-    chosen = _choose_own(model, memory, len(inputs), positions, further, choose)
-    return DecoderOutput(model.project(chosen.hidden), chosen.inputs, chosen.tokens, chosen.mask)
+    hidden, *chosen = _choose_own(model, memory, len(inputs), positions, further, choose)
+    return DecoderOutput(model.project(hidden), *chosen)
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Sequences that a decoder sampled, each token fed back to it.
+    """Sequences that a decoder sampled, each token fed back to it."""
 
-    Attributes:
-        tokens: (B, T), PAD after the first EOS.
-        log_probs: (B, T), the log-probability of each token, differentiable; 0 after the first EOS.
-        mask: (B, T) bool, True up to and including the first EOS.
-    """
-
-    tokens: Tensor
-    log_probs: Tensor
-    mask: Tensor
+    tokens: Tensor  # (B, T), PAD after the first EOS
+    log_probs: Tensor  # (B, T), the log-probability of each token, differentiable; 0 after the first EOS
+    mask: Tensor  # (B, T) bool, True up to and including the first EOS
 
 
 def sample(
@@ -108,10 +97,9 @@ def sample(
     Positions after EOS are not projected to the vocabulary, which saves time. ``rows`` is B, a multiple of the number
     of encoded sources. Log-probabilities are those of temperature 1.
     """
-    _check("sample", 0.0, steps, 0, temperature)
-    chosen = _choose_own(model, memory, rows, steps, 0, lambda logits: draw(logits, temperature, generator))
-    tokens, mask = chosen.tokens, chosen.mask
-    log_probs = token_log_probs(model.project(chosen.hidden[mask]), tokens[mask])
+    choose = partial(draw, temperature=temperature, generator=generator)
+    hidden, _, tokens, mask = _choose_own(model, memory, rows, steps, 0, choose)
+    log_probs = token_log_probs(model.project(hidden[mask]), tokens[mask])
     return Samples(tokens, log_probs.new_zeros(mask.shape).masked_scatter(mask, log_probs), mask)
 
 
@@ -122,19 +110,24 @@ def token_log_probs(logits: Tensor, tokens: Tensor) -> Tensor:
         return -F.cross_entropy(rows, tokens.flatten(), reduction="none").view(tokens.shape)
 
 
-@dataclass(frozen=True)
-class _OwnTokens:
-    """Tokens that a decoder chose, with its hidden states (B, T, H) instead of the logits of :class:`DecoderOutput`."""
+def draw(logits: Tensor, temperature: float = 1.0, generator: torch.Generator | None = None) -> Tensor:
+    """One token per row of logits (B, V), with the probabilities ``softmax(logits / temperature)``.
 
-    hidden: Tensor
-    inputs: Tensor
-    tokens: Tensor
-    mask: Tensor
+    Cumulative sums and one uniform number per row are ten times faster than Gumbel noise. Never draws a logit of -inf.
+    """
+    # float32 sums would give rare tokens of a large vocabulary a wrong share; mps has no float64
+    kind = torch.float32 if logits.device.type == "mps" else torch.float64
+    sums = F.softmax(logits.float() / temperature, -1).cumsum(-1, dtype=kind)
+    total = sums[:, -1:]
+    uniform = torch.rand(total.shape, dtype=kind, device=logits.device, generator=generator)
+    below = torch.nextafter(total, torch.zeros_like(total))
+    return torch.searchsorted(sums, torch.minimum(uniform * total, below), right=True)[:, 0]
 
 
 def _choose_own(
     model: Decoding, memory: Memory, rows: int, steps: int, further: int, choose: Callable[[Tensor], Tensor]
-) -> _OwnTokens:
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Tokens that the decoder chooses: its hidden states (B, T, H), then inputs, tokens and mask of the output."""
     noise, state = model.draw_noise(rows, steps), state_of(memory, rows)
     token = torch.full((rows,), BOS, device=memory.device)
     ended = torch.zeros_like(token, dtype=torch.bool)
@@ -159,7 +152,7 @@ def _choose_own(
                 break
     tokens = torch.stack(taken, 1)
     inputs = F.pad(tokens[:, :-1], (1, 0), value=BOS)
-    return _OwnTokens(model.decode(memory, inputs, noise), inputs, tokens, torch.stack(reached, 1))
+    return model.decode(memory, inputs, noise), inputs, tokens, torch.stack(reached, 1)
 
 
 def _mixture(
@@ -216,18 +209,3 @@ def _straight_through(model: Decoding, token: Tensor, soft: Tensor) -> Tensor:
     embeddings = model.target_embedding.weight
     mixed = soft.to(embeddings.dtype) @ embeddings.detach()
     return F.embedding(token, embeddings) + mixed - mixed.detach()
-
-
-def _check(feeding: str, own_probability: float, steps: int | None, further: int, temperature: float) -> None:
-    if feeding not in get_args(Feeding):
-        raise ValueError(f"feeding is {feeding!r}; expected {' or '.join(map(repr, get_args(Feeding)))}")
-    if not 0 <= own_probability <= 1:
-        raise ValueError(f"own_probability is {own_probability}; expected 0 to 1")
-    if steps is not None and steps < 1:
-        raise ValueError(f"steps is {steps}; expected at least 1")
-    if further < 0 or (further and feeding not in ("greedy", "sample")):
-        raise ValueError(
-            f"further is {further} with feeding {feeding!r}; expected 0, or more with 'greedy' or 'sample'"
-        )
-    if not temperature > 0:
-        raise ValueError(f"temperature is {temperature}; expected more than 0")

@@ -1,10 +1,13 @@
 """A self-contained page: figures and style are embedded, there are no scripts, and every text is escaped."""
 
 import base64
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
+
+from bleugrad.lab.runs.directory import CONFIG, SavedRun
+from bleugrad.lab.settings.loading import flat
 
 STYLE = files("bleugrad.lab.reports").joinpath("page.css").read_text(encoding="utf-8")
 
@@ -100,3 +103,18 @@ def _cell(value: str | float) -> str:
     kind = ' class="quiet"' if isinstance(value, Quiet) else "" if isinstance(value, str) else ' class="number"'
     text = escape(shown(value))
     return f"<td{kind}>{f'<strong>{text}</strong>' if isinstance(value, Strong) else text}</td>"
+
+
+def command_part(run: SavedRun) -> Iterator[str]:
+    """The command that repeats the run."""
+    yield paragraph("The command that repeats this run:")
+    yield preformatted(run.about["command"])
+
+
+def settings_tables(run: SavedRun) -> Iterator[str]:
+    """All settings and all versions."""
+    settings = [
+        (name, " ".join(map(str, value)) if isinstance(value, list) else str(value)) for name, value in flat(run.config)
+    ]
+    yield table(["setting", "value"], settings, f"All settings, as in {CONFIG}.")
+    yield table(["", "version"], run.about["versions"].items(), "Versions.")

@@ -23,10 +23,9 @@ from typing import Any
 
 import bleugrad
 from bleugrad.lab.errors import FailureError, UsageError
-from bleugrad.lab.runs.files import read_json, write_json, write_text
+from bleugrad.lab.runs.files import RecordWriter, read_json, read_records, write_json, write_text
 from bleugrad.lab.runs.forms import NUMBER, TEXT, Form, Rule, check_form
 from bleugrad.lab.runs.lock import LOCK
-from bleugrad.lab.runs.records import RecordWriter, read_records
 from bleugrad.lab.settings.loading import read_toml
 
 CONFIG, ABOUT, LOG, METRICS = "config.toml", "run.json", "log.txt", "metrics.jsonl"
@@ -135,10 +134,7 @@ def continue_run(
 
     Records after ``records_end``, the size of metrics.jsonl at the checkpoint, are removed: they will be written again.
     """
-    about = read_about(path)
-    if about is None:
-        raise FailureError(f"{path} holds no run: there is no {ABOUT} in it")
-    records = path / METRICS
+    about, records = require_about(path), path / METRICS
     if records_end is not None:
         check_records(records, records_end)
     about = {key: value for key, value in about.items() if key != "reason"}
@@ -186,9 +182,7 @@ class SavedRun:
 
 def read_run(path: Path) -> SavedRun:
     """A saved run; one without a summary is an error."""
-    about = read_about(path)
-    if about is None:
-        raise FailureError(f"{path} holds no run: there is no {ABOUT} in it")
+    about = require_about(path)
     try:
         summary = read_json(path / SUMMARY)
         return SavedRun(path, about, read_toml(path / CONFIG), read_records(path / METRICS), summary)
@@ -239,6 +233,14 @@ def read_about(path: Path) -> dict[str, Any] | None:
         check_form(known, {key: FORM[key] for key in known}, ABOUT)
     except (ValueError, RecursionError) as error:
         raise FailureError(f"{path / ABOUT} is damaged: {error}") from None
+    return about
+
+
+def require_about(path: Path) -> dict[str, Any]:
+    """The content of run.json, which must exist."""
+    about = read_about(path)
+    if about is None:
+        raise FailureError(f"{path} holds no run: there is no {ABOUT} in it")
     return about
 
 

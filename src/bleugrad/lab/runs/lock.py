@@ -1,23 +1,61 @@
-"""Locks of folders, by the library ``filelock``: one process at a time writes to a run, and one fills a cache.
+"""Locks of folders, by the library ``filelock``: one process at a time writes to a run, and one fetches a corpus.
 
-A lock ends with its process. File systems without file locks have none.
+A lock ends with its process. File systems without file locks have none. While a run is locked, the first signal
+interrupts the process as Ctrl-C does, and later ones do not disturb its cleanup.
 """
 
 import errno
 import os
 import platform
+import signal
+import sys
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from bleugrad.lab.errors import FailureError
 from bleugrad.lab.extras import require_extra
-from bleugrad.lab.runs.interruption import interruptible
 
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 LOCK = ".lock"
 SECONDS_TO_WAIT = 0.2
 """Time for a holder that is about to end: it removes the lock file."""
 NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
+
+
+class Terminated(KeyboardInterrupt):
+    """A signal other than Ctrl-C ended the process."""
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Raise ``KeyboardInterrupt`` for the first signal, and ignore further ones while that exception is handled.
+
+    Signals that are ignored, or that the calling program handles, stay as they are. Works in the main thread only.
+    """
+
+    def interrupt(number: int, frame: Any) -> None:
+        handled = sys.exc_info()[1]
+        while handled is not None and handled is not outer:
+            if isinstance(handled, KeyboardInterrupt):
+                return
+            handled = handled.__context__
+        raise KeyboardInterrupt if number == signal.SIGINT else Terminated(signal.Signals(number).name)
+
+    outer = sys.exc_info()[1]
+    defaults = (signal.SIG_DFL, signal.default_int_handler)
+    in_main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.getsignal(number) for number in SIGNALS if in_main}
+    ours = {number: handler for number, handler in before.items() if handler in defaults}
+    try:
+        for number in ours:
+            signal.signal(number, interrupt)
+        yield
+    finally:
+        for number, handler in ours.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

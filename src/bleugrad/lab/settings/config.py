@@ -12,6 +12,7 @@ LARGEST: dict[type, float] = {int: 2**31 - 1, float: 1e30}
 """The largest absolute value of an option without limits of its own; fits in 32 bits."""
 SMALLEST = 1e-30
 LARGEST_SEED = 2**63 - 1
+ANY = object()
 CHOOSER = "name"
 """The key of a table that chooses one of several kinds of settings."""
 
@@ -37,7 +38,7 @@ def choice(
 ) -> Any:
     """A field of inner settings of several kinds; the table's key ``name`` chooses one, the first by default.
 
-    ``current`` turns a table of an earlier version into one of today.
+    ``current`` converts a table of an earlier version.
     """
     return dataclasses.field(
         default_factory=next(iter(kinds.values())), metadata={"help": help, "kinds": kinds, "current": current}
@@ -65,7 +66,7 @@ class Config:
     """
 
     dropped: ClassVar[Mapping[str, Any]] = {}
-    """Settings of earlier versions, with the value that saved files may still have."""
+    """Settings of earlier versions, with the value that saved files may still have; ANY if it changed no result."""
 
     def __post_init__(self) -> None:
         for setting in settings(type(self)):
@@ -228,7 +229,7 @@ def values(config: Config, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[s
 
 
 def differences(one: Config, other: Config) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
-    """The path of each setting in which two configs differ, with both values; None for one that ``other`` has not."""
+    """The path of each setting in which two configs differ, with both values; None if ``other`` lacks it."""
     others = {path: value for path, _, value in values(other)}
     for path, _, value in values(one):
         if value != others.get(path):

@@ -1,6 +1,7 @@
-"""From a TOML file and overrides to a checked configuration; unknown keys are errors."""
+"""A checked configuration from a TOML file and overrides, and back; unknown keys are errors."""
 
 import difflib
+import json
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any, TypeVar
 
 from bleugrad.lab.errors import UsageError
 from bleugrad.lab.extras import require_extra
-from bleugrad.lab.settings.config import CHOOSER, Config, Setting, settings
+from bleugrad.lab.settings.config import ANY, CHOOSER, Config, Setting, settings
 
 ConfigT = TypeVar("ConfigT", bound=Config)
 
@@ -73,7 +74,7 @@ def build(kind: type[ConfigT], values: Mapping[str, Any], path: str = "") -> Con
     known = {setting.name: setting for setting in settings(kind)}
     given = {}
     for name, value in values.items():
-        if name in kind.dropped and value == kind.dropped[name]:
+        if name in kind.dropped and kind.dropped[name] in (ANY, value):
             continue
         if name not in known:
             raise UsageError(f"unknown setting {path + name!r}{suggestion(name, known, path)}")
@@ -141,3 +142,37 @@ def merged(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str,
             value = merged(inner, value) if len(names) < 2 else value
         result[name] = value
     return result
+
+
+def to_toml(config: Config, path: tuple[str, ...] = ()) -> str:
+    """Every setting; stages and free tables follow as tables."""
+    plain, tables = [], []
+    for setting in settings(type(config)):
+        value = getattr(config, setting.name)
+        if setting.is_config:
+            here = (*path, setting.name)
+            tables.append(f"\n# {setting.help}\n[{'.'.join(here)}]\n{to_toml(value, here)}")
+        elif setting.is_tables:
+            tables.append(f"\n# {setting.help}\n")
+            for name, table in value.items():
+                lines = (f"{key} = {toml_value(item)}\n" for key, item in flat(table))
+                tables.append(f"[{'.'.join((*path, setting.name, name))}]\n{''.join(lines)}")
+        else:
+            plain.append(f"{setting.name} = {toml_value(value)}  # {setting.help}\n")
+    return "".join(plain + tables)
+
+
+def toml_value(value: Any) -> str:
+    r"""One value as TOML writes it.
+
+    Example:
+        >>> toml_value((1, 2)), toml_value(True), toml_value('a "b"'), toml_value(1e-3)
+        ('[1, 2]', 'true', '"a \\"b\\""', '0.001')
+    """
+    if isinstance(value, bool | str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(toml_value(item) for item in value)}]"
+    raise TypeError(f"a setting of type {type(value).__name__} cannot be written as TOML")

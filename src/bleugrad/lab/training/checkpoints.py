@@ -56,10 +56,14 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
 
 def put_weights(model: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
     """Load weights into a model. If they do not fit, raise an error with the first difference."""
-    parameters = dict(model.named_parameters())
-    _check_fit(path, {name: _form(value) for name, value in parameters.items()}, weights)
+    _check_fit(path, {name: _form(value) for name, value in model.named_parameters()}, weights)
+    copy_weights(model, weights)
+
+
+def copy_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Copy weights that fit into a model."""
     with torch.no_grad():
-        for name, parameter in parameters.items():
+        for name, parameter in model.named_parameters():
             parameter.copy_(weights[name])
 
 

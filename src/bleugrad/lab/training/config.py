@@ -1,19 +1,28 @@
-"""Settings of a training run; ``experiments/paper/protocols.py`` has those of the paper."""
+"""Settings of a training run; ``experiments/paper/presets.py`` has those of the paper."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal
 
 from bleugrad.lab.data.config import DataConfig
 from bleugrad.lab.errors import UsageError
 from bleugrad.lab.models.config import ModelConfig
-from bleugrad.lab.settings.config import Config, RunConfig, choice, inner, option
-from bleugrad.lab.training.objectives.config import OBJECTIVES, CrossEntropyConfig, ExpectedConfig, ObjectiveConfig
-from bleugrad.lab.training.objectives.earlier import current
+from bleugrad.lab.settings.config import ANY, Config, RunConfig, choice, inner, option
+from bleugrad.lab.training.objectives.config import (
+    OBJECTIVES,
+    CrossEntropyConfig,
+    ExpectedConfig,
+    ObjectiveConfig,
+    current,
+)
 
 
 @dataclass(frozen=True)
 class OptimizerConfig(Config):
     """Adam, its learning rate schedule, validation and early stopping."""
+
+    dropped: ClassVar[Mapping[str, Any]] = MappingProxyType({"validate_every": 0})
 
     learning_rate: float = option(1e-3, "learning rate of Adam; with a warm-up, its highest value", above=0)
     epochs: int = option(20, "largest number of passes over the training data", minimum=1)
@@ -30,7 +39,6 @@ class OptimizerConfig(Config):
     patience: int = option(
         2, "validations before a decay: those without a better BLEU (plateau), or all (step)", minimum=1
     )
-    validate_every: int = option(0, "steps between validations; 0: after each epoch", minimum=0)
     average: int = option(
         1, "validate and keep the mean of the weights at this many last validations", minimum=1, maximum=100
     )
@@ -84,9 +92,9 @@ class SharedConfig(RunConfig):
 class TrainConfig(SharedConfig):
     """A whole training run."""
 
+    dropped: ClassVar[Mapping[str, Any]] = MappingProxyType({"tensorboard": ANY, "wandb": ANY})
+
     record_every: int = option(50, "steps between records of loss and gradient norm", minimum=1)
-    tensorboard: bool = option(False, "also write curves for TensorBoard")
-    wandb: bool = option(False, "also send curves to Weights & Biases")
     optimizer: OptimizerConfig = inner(OptimizerConfig, "optimizer")
     objective: ObjectiveConfig = choice(OBJECTIVES, "objective", current)
 

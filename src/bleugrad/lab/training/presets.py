@@ -90,13 +90,13 @@ TUNING: Settings = MappingProxyType({"optimizer": {"learning_rate": 1e-4, "epoch
 """Changes for the second phase of the paper's protocol."""
 
 
-def preset(name: str) -> Settings:
+def preset(name: str, presets: Mapping[str, Settings] = PRESETS) -> Settings:
     """The settings of a preset.
 
     Example:
         >>> preset("tiny")["model"]
         {'embedding': 128, 'hidden': 128, 'initial_range': 0.2}
     """
-    if name not in PRESETS:
-        raise UsageError(f"preset is {name!r}; expected one of {', '.join(PRESETS)}")
-    return PRESETS[name]
+    if name not in presets:
+        raise UsageError(f"preset is {name!r}; expected one of {', '.join(presets)}")
+    return presets[name]

@@ -4,7 +4,6 @@ vocabulary.source.json  tokens of the source, by id
 vocabulary.target.json  tokens of the target
 checkpoints/            last.safetensors to resume from, best.safetensors to translate with
 evaluations/            translations and scores of ``bleugrad evaluate``
-tensorboard/            curves, if requested
 """
 
 from collections.abc import Iterator
@@ -15,25 +14,32 @@ from typing import Any
 import torch
 
 from bleugrad.lab.data.corpus import Corpus
+from bleugrad.lab.data.encoding import build_vocabularies, encode_split
 from bleugrad.lab.data.preparation import prepare
 from bleugrad.lab.errors import FailureError, UsageError
 from bleugrad.lab.extras import require_translation
 from bleugrad.lab.models.kinds import build_model
-from bleugrad.lab.runs.directory import CONFIG, Run, continue_run, read_about, remove_evaluations, start_run
+from bleugrad.lab.runs.directory import (
+    CONFIG,
+    Run,
+    continue_run,
+    read_about,
+    remove_evaluations,
+    require_about,
+    start_run,
+)
 from bleugrad.lab.runs.lock import locked
 from bleugrad.lab.settings.config import differences
-from bleugrad.lab.settings.loading import build, read_toml
-from bleugrad.lab.settings.writing import to_toml
-from bleugrad.lab.training import board, checkpoints
+from bleugrad.lab.settings.loading import build, read_toml, to_toml
+from bleugrad.lab.training import checkpoints
 from bleugrad.lab.training.checkpoints import BEST, FOLDER, LAST, Checkpoint, put_weights, read_checkpoint
 from bleugrad.lab.training.config import TrainConfig
 from bleugrad.lab.training.processes import SingleProcess, find_processes
 from bleugrad.lab.training.run_state import seed_step
 from bleugrad.lab.training.trainer import Trainer, TrainingSetup
-from bleugrad.lab.training.training_text import TrainingText, training_text
-from bleugrad.lab.training.vocabularies import Vocabularies
+from bleugrad.lab.training.vocabularies import Vocabularies, split_fingerprint
 
-CHANGEABLE = {("optimizer", "epochs"), ("device",), ("threads",), ("tensorboard",), ("wandb",)}
+CHANGEABLE = {("optimizer", "epochs"), ("device",), ("threads",)}
 """Settings that may change when a run is resumed."""
 
 
@@ -50,18 +56,11 @@ def train_run(
 ) -> dict[str, Any]:
     """Train, and fill a run directory; under ``torchrun``, as one of several processes.
 
-    Args:
-        config: all settings.
-        directory: run directory.
-        initial: a run that provides the initial weights (its best) and the vocabularies.
-        resume: resume the run in the directory, if there is one.
-        overwrite: replace a run in the directory.
-        study: "train" or "tune", for run.json.
-        command: the command that repeats the run, for run.json.
-        processes: if several runs share them; created and closed by default.
+    ``initial`` is a run that provides the initial weights (its best) and the vocabularies. ``resume`` continues the run
+    in the directory, if there is one, and ``overwrite`` replaces it. ``study`` ("train" or "tune") and ``command``,
+    which repeats the run, are for run.json. ``processes`` are those of several runs; created and closed by default.
 
-    Returns:
-        The saved summary: best BLEU and its epoch, and ``history``, the validation scores of each epoch.
+    Returns the saved summary: best BLEU and its epoch, and ``history``, the validation scores of each epoch.
     """
     require_translation("training a translation model")
     if config.threads:
@@ -69,9 +68,8 @@ def train_run(
     peers = processes or find_processes(config.device, config.optimizer.precision)
     with _locked_by_first(directory, peers):
         checkpoint = find_checkpoint(config, directory, resume, overwrite, study)
-        trained = directory if checkpoint is not None else initial
-        corpus, train = _prepare_in_turn(config, trained, peers)
-        setup = _build_setup(config, corpus, train, directory, checkpoint, initial, peers.world)
+        corpus = _prepare_in_turn(config, peers)
+        setup = _build_setup(config, corpus, directory, checkpoint, initial, peers.world)
         trainer = Trainer(setup, peers)
         if checkpoint is not None:
             trainer.restore(checkpoint, directory / FOLDER / LAST)
@@ -83,7 +81,7 @@ def train_run(
                 if checkpoint is not None:
                     run.say(f"resumed at step {trainer.position.step}")
                 setup.vocabularies.write(directory)
-                _describe(run, corpus, train, trainer, initial)
+                _describe(run, corpus, trainer, initial)
             summary = trainer.train()
     if processes is None:
         del trainer, setup  # they refer to the process group, whose threads live as long
@@ -132,9 +130,7 @@ def find_checkpoint(
 
 def read_config(directory: Path) -> TrainConfig:
     """The settings of a training run."""
-    about = read_about(directory) if directory.is_dir() else None
-    if about is None:
-        raise FailureError(f"{directory} holds no run: there is no run.json in it")
+    about = require_about(directory)
     if about["study"] not in ("train", "tune"):
         raise FailureError(f"{directory} holds a run of {about['study']!r}; expected one of 'train' or 'tune'")
     try:
@@ -143,40 +139,37 @@ def read_config(directory: Path) -> TrainConfig:
         raise FailureError(f"the settings of the run in {directory} cannot be read: {error}") from None
 
 
-def _prepare_in_turn(
-    config: TrainConfig, trained: Path | None, processes: SingleProcess
-) -> tuple[Corpus, TrainingText]:
-    """The corpus and the encoded training text; rank 0 goes first, so that only one process downloads and encodes.
-
-    ``trained`` is a run that provides the vocabularies.
-    """
+def _prepare_in_turn(config: TrainConfig, processes: SingleProcess) -> Corpus:
+    """The corpus; rank 0 goes first, so that only one process downloads it."""
     if not processes.is_first:
         processes.barrier()
-    corpus = prepare(config.data, ("valid",) if config.data.cache else ("train", "valid"))
-    train = training_text(config.data, corpus, None if trained is None else Vocabularies.read(trained))
+    corpus = prepare(config.data, ("train", "valid"))
     if processes.is_first:
         processes.barrier()
     if len(corpus.valid) == 0:
         raise FailureError(f"{corpus.name} has no validation text; it is needed to choose the best weights")
-    return corpus, train
+    return corpus
 
 
 def _build_setup(
     config: TrainConfig,
     corpus: Corpus,
-    train: TrainingText,
     directory: Path,
     checkpoint: Checkpoint | None,
     initial: Path | None,
     world: int,
 ) -> TrainingSetup:
-    """Model and data; the trainer restores the weights of a checkpoint later."""
-    vocabularies = train.vocabularies
+    """Model and data, with the vocabularies of an earlier run. The trainer restores the weights of a checkpoint."""
+    trained = directory if checkpoint is not None else initial
+    vocabularies = (
+        Vocabularies(*build_vocabularies(corpus, config.data)) if trained is None else Vocabularies.read(trained)
+    )
+    train = encode_split(corpus.train, vocabularies.source, vocabularies.target)
     seed_step(config.seed)
     model = build_model(config.model, len(vocabularies.source), len(vocabularies.target))
     fingerprints = {
         "vocabularies": vocabularies.fingerprints(),
-        "data": train.fingerprint,
+        "data": split_fingerprint(corpus.train),
         "processes": world,
     }
     if checkpoint is not None:
@@ -188,7 +181,7 @@ def _build_setup(
         vocabularies.check_fit(before.state, initial, best)
         put_weights(model, before.weights, best)
     return TrainingSetup(
-        config, model, vocabularies, train.encoded, corpus.valid, fingerprints, validate_first=initial is not None
+        config, model, vocabularies, train, corpus.valid, fingerprints, validate_first=initial is not None
     )
 
 
@@ -235,18 +228,16 @@ def _open_run(
     if about is not None and (overwrite or about["status"] != "finished"):
         checkpoints.remove_checkpoints(directory)
         remove_evaluations(directory)
-        for path in directory.glob(f"{board.FOLDER}/events.out.tfevents.*"):
-            path.unlink()
     return start_run(
         directory, study=study, config=to_toml(config), seed=config.seed, command=command, overwrite=overwrite
     )
 
 
-def _describe(run: Run, corpus: Corpus, train: TrainingText, trainer: Trainer, initial: Path | None) -> None:
+def _describe(run: Run, corpus: Corpus, trainer: Trainer, initial: Path | None) -> None:
     """Print data, model and objective."""
-    dropped = ", ".join(f"{number} {reason}" for reason, number in train.dropped.items() if number)
+    dropped = ", ".join(f"{number} {reason}" for reason, number in corpus.dropped.items() if number)
     run.say(
-        f"{corpus.name}: {len(train.encoded)} training pairs{f' (dropped: {dropped})' if dropped else ''}, "
+        f"{corpus.name}: {len(corpus.train)} training pairs{f' (dropped: {dropped})' if dropped else ''}, "
         f"{len(corpus.valid)} validation pairs"
     )
     parameters = sum(parameter.numel() for parameter in trainer.parameters)

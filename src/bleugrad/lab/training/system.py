@@ -55,10 +55,8 @@ class TranslationSystem:
         Lines and translations look like the training text: ordinary text if the run was trained with ``--data-raw``,
         else tokens with spaces between them. The translation of an empty line is empty.
 
-        Args:
-            lines: one sentence each.
-            beam: width of the search, 1 to 1,000; 1 is greedy. Default: 5, or 1 for one-pass models. A "nat" model has
-                no beam search. A beam of a "ctc" model sums the probabilities of all frames that give a translation.
+        ``beam`` is the width of the search, 1 to 1,000; 1 is greedy. Default: 5, or 1 for one-pass models. A "nat"
+        model has no beam search. A beam of a "ctc" model sums the probabilities of all frames that give a translation.
         """
         return [best[0].text for best in self.search(lines, beam)]
 
@@ -67,11 +65,8 @@ class TranslationSystem:
     ) -> list[list[Translation]]:
         """The ``n_best`` translations of each line, the best first; fewer if the search finds fewer.
 
-        Args:
-            lines: as for :meth:`translate`.
-            beam: as for :meth:`translate`.
-            n_best: translations per line, at most ``beam``.
-            first: number of the first line, for warnings.
+        ``lines`` and ``beam`` are those of :meth:`translate`, ``n_best`` is at most ``beam``, and ``first`` is the
+        number of the first line in warnings.
         """
         if isinstance(lines, str) or not isinstance(lines, Sequence) or not all(isinstance(one, str) for one in lines):
             raise TypeError(f"lines is a {type(lines).__name__}; expected a list of texts, one per sentence")
@@ -99,7 +94,7 @@ class TranslationSystem:
     def _check_tokenised(self, lines: Sequence[str], first: int) -> None:
         """Warn of the first line that looks like ordinary text if the model was trained on tokenised text."""
         data = self.config.data
-        if data.raw or data.units == "sentencepiece":
+        if data.raw:
             return
         for number, line in enumerate(lines, start=first):
             if word := untokenised(line, self._cased or data.lowercase):

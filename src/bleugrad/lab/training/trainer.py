@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -12,19 +12,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bleugrad.lab.data.batches import BatchPlan, Windows, shard
+from bleugrad.lab.data.batches import BatchPlan, shard
 from bleugrad.lab.data.corpus import Split
 from bleugrad.lab.data.encoding import EncodedSplit
 from bleugrad.lab.errors import FailureError
 from bleugrad.lab.models.protocol import TranslationModel
 from bleugrad.lab.runs.directory import Run, remove_evaluations
 from bleugrad.lab.runs.progress import Progress
-from bleugrad.lab.training.board import Board, open_boards
 from bleugrad.lab.training.checkpoints import (
     BEST,
     FOLDER,
     LAST,
     Checkpoint,
+    copy_weights,
     put_optimizer,
     put_weights,
     split_recent,
@@ -34,10 +34,9 @@ from bleugrad.lab.training.checkpoints import (
 from bleugrad.lab.training.config import TrainConfig
 from bleugrad.lab.training.objectives.build import build_objective
 from bleugrad.lab.training.objectives.config import CrossEntropyConfig
-from bleugrad.lab.training.optimizer import build_optimizer
+from bleugrad.lab.training.optimizer import Schedule, build_optimizer, step_factor
 from bleugrad.lab.training.processes import SingleProcess
 from bleugrad.lab.training.run_state import Position, seed_step
-from bleugrad.lab.training.schedule import Schedule, step_factor
 from bleugrad.lab.training.scores import Scores, score
 from bleugrad.lab.training.translation import translate_ids
 from bleugrad.lab.training.vocabularies import Vocabularies
@@ -79,7 +78,6 @@ class Trainer:
         self.position = Position()
         self.history: list[dict[str, Any]] = []
         self.recent: list[dict[str, Tensor]] = []
-        self.boards: list[Board] = []
         self.timed = 0, time.monotonic()
 
     def restore(self, checkpoint: Checkpoint, path: Path) -> None:
@@ -88,18 +86,11 @@ class Trainer:
         steps = len(self.windows(position.epoch))
         if position.done >= steps:
             raise FailureError(f"{path} does not fit the run: {position.done} steps of an epoch of {steps} are done")
-        if not self.config.optimizer.validate_every and position.step != self.validated + position.done:
-            raise FailureError(f"{path} does not fit the run: step {position.step} is not in epoch {position.epoch}")
         put_weights(self.model, checkpoint.weights, path)
         self.recent = split_recent(self.model, checkpoint.recent, self.config.optimizer.average, path)
         put_optimizer(self.model, self.optimizer, checkpoint.optimizer, position.step, path)
         self.schedule = Schedule(**checkpoint.state["schedule"])
         self.position = position
-
-    @property
-    def validated(self) -> int:
-        """The step of the last validation."""
-        return int(self.history[-1]["step"]) if self.history else 0
 
     @property
     def over(self) -> bool:
@@ -109,14 +100,10 @@ class Trainer:
 
     def train(self) -> dict[str, Any]:
         """Train to the end and return the summary, which is also saved."""
-        if self.run is not None:
-            self.boards = open_boards(self.config, self.run, self.position.step)
         if self.setup.validate_first and not self.history:
             self.validate(epoch=0)
         while not self.over:
             self.train_epoch()
-        for board in self.boards:
-            board.close()
         return self.summarise()
 
     def train_epoch(self) -> None:
@@ -124,11 +111,10 @@ class Trainer:
         self.model.train()
         epoch, last = self.position.epoch, self.config.optimizer.epochs
         self.inner_objective.begin_epoch(epoch, (epoch - 1) / max(last - 1, 1))
-        windows = self.windows(self.position.epoch)
+        windows = self.windows(epoch)
         left = range(self.position.done, len(windows))
         self.timed = self.position.step, time.monotonic()
-        what = f"epoch {self.position.epoch}/{self.config.optimizer.epochs}"
-        with Progress(len(left), what) if self.run is not None else nullcontext() as progress:
+        with Progress(len(left), f"epoch {epoch}/{last}") if self.run is not None else nullcontext() as progress:
             for number in left:
                 loss, norm = self.take_step(windows[number])
                 self.position.step += 1
@@ -139,29 +125,10 @@ class Trainer:
                 if self.position.step % self.config.record_every == 0:
                     rate = self.learning_rate(self.position.step)
                     self.record("step", loss=loss, gradient_norm=norm, learning_rate=rate)
-                if self.position.done < len(windows):
-                    self.save_inside()
-                    if self.over:
-                        return
-        self.end_epoch()
-
-    def save_inside(self) -> None:
-        """Validate or save inside an epoch, where the settings say so."""
-        step, validate, save = self.position.step, self.config.optimizer.validate_every, self.config.checkpoint_every
-        if validate and step % validate == 0:
-            self.validate(self.position.epoch, ended=False)
-        elif save and step % save == 0:
-            self.save(LAST)
-
-    def end_epoch(self) -> None:
-        """Validate after an epoch, or go on to the next one if only some steps are validated."""
-        position, optimizer = self.position, self.config.optimizer
-        every, last = optimizer.validate_every, position.epoch == optimizer.epochs
-        if not every or last or position.step % every == 0:
-            self.validate(position.epoch)
-        else:
-            self.position = Position(position.epoch + 1, 0, position.step, position.loss)
-            self.save(LAST)
+                every = self.config.checkpoint_every
+                if every and self.position.step % every == 0 and self.position.done < len(windows):
+                    self.save(LAST)
+        self.validate(self.position.epoch)
 
     def learning_rate(self, step: int) -> float:
         """The learning rate of an update, counted from 1."""
@@ -174,9 +141,10 @@ class Trainer:
         """The updates of the first epoch, and about as many of the others."""
         return len(self.windows(1))
 
-    def windows(self, epoch: int) -> Windows:
+    def windows(self, epoch: int) -> list[list[list[int]]]:
         """The batches of an epoch, of all processes together, grouped by optimizer step."""
-        return Windows(self.plan.epoch(epoch), self.config.optimizer.accumulation)
+        batches, size = self.plan.epoch(epoch), self.config.optimizer.accumulation
+        return [batches[start : start + size] for start in range(0, len(batches), size)]
 
     def take_step(self, window: Sequence[Sequence[int]]) -> tuple[float, float]:
         """One update; returns the loss over all processes and the norm of its gradient.
@@ -212,20 +180,19 @@ class Trainer:
             sizes = [self.plan.target_tokens(indices) for indices in window]
         return [size / sum(sizes) for size in sizes]
 
-    def validate(self, epoch: int, ended: bool = True) -> None:
-        """Measure BLEU in or after an epoch, and save the weights, also as the best if they are."""
+    def validate(self, epoch: int) -> None:
+        """Measure BLEU after an epoch (0: before the first), and save the weights, also as the best if they are."""
         steps, seconds = self.position.step - self.timed[0], time.monotonic() - self.timed[1]
         with self.averaged():
             scores = self.score_valid()
             learning_rate = self.learning_rate(max(self.position.step, 1))
             improved = self.schedule.observe(scores.bleu, epoch, self.config.optimizer)
-            position, since = self.position, self.position.step - self.validated
-            loss = position.loss / since if since else None
+            position = self.position
+            loss = position.loss / position.done if position.done else None
             self.history.append({"epoch": epoch, "step": position.step, "train_loss": loss, **scores.to_json()})
             self.record("epoch", epoch=epoch, train_loss=loss, learning_rate=learning_rate, **scores.to_json())
-            self.say_validated(epoch, ended, steps, seconds, scores, improved)
-            here = (epoch + 1, 0) if ended else (epoch, position.done)
-            self.position = Position(*here, position.step, 0.0)
+            self.say_validated(epoch, steps, seconds, scores, improved)
+            self.position = Position(epoch + 1, 0, position.step, 0.0)
             if improved:
                 self.save(BEST)
         self.save(LAST)
@@ -240,21 +207,13 @@ class Trainer:
             return
         own = weights_of(self.model)
         self.recent = [*self.recent, own][-most:]
-        self.put({name: torch.stack([one[name] for one in self.recent]).mean(0) for name in own})
+        copy_weights(self.model, {name: torch.stack([one[name] for one in self.recent]).mean(0) for name in own})
         try:
             yield
         finally:
-            self.put(own)
+            copy_weights(self.model, own)
 
-    def put(self, weights: Mapping[str, Tensor]) -> None:
-        """Copy weights into the model."""
-        with torch.no_grad():
-            for name, parameter in self.model.named_parameters():
-                parameter.copy_(weights[name])
-
-    def say_validated(
-        self, epoch: int, ended: bool, steps: int, seconds: float, scores: Scores, improved: bool
-    ) -> None:
+    def say_validated(self, epoch: int, steps: int, seconds: float, scores: Scores, improved: bool) -> None:
         """Print a validation; ``steps`` and ``seconds`` are those since the last one or the last resume."""
         if self.run is None:
             return
@@ -262,9 +221,8 @@ class Trainer:
         trained = "" if loss is None else f"loss {loss:.4f}, {steps / max(seconds, 1e-9):.1f} steps/s, "
         if steps:
             self.run.record_time(epoch=epoch, steps=steps, seconds=round(seconds, 4))
-        where = f"epoch {epoch}" if ended else f"step {self.position.step}, epoch {epoch}"
         best = " (best so far)" if improved else ""
-        self.run.say(f"{where}: {trained}valid {scores.line()}{best}")
+        self.run.say(f"epoch {epoch}: {trained}valid {scores.line()}{best}")
 
     def score_valid(self) -> Scores:
         """Scores of translations of the validation text, in every process."""
@@ -275,11 +233,9 @@ class Trainer:
         return score(texts, self.setup.valid.references, settings.tokenize)
 
     def record(self, kind: str, **values: Any) -> None:
-        """Write one measurement to metrics.jsonl and the boards; no times, so that repeated runs are identical."""
+        """Write one measurement to metrics.jsonl; no times, so that repeated runs are identical."""
         if self.run is not None:
             self.run.record(kind=kind, step=self.position.step, **values)
-            for board in self.boards:
-                board.write(kind, self.position.step, values)
 
     def save(self, name: str) -> None:
         """Write a checkpoint: the weights, and in the last one everything that a resume needs."""

@@ -9,7 +9,8 @@ from bleugrad.lab.data.batches import BatchPlan, shard
 from bleugrad.lab.data.encoding import EncodedSplit
 from bleugrad.lab.models.one_pass import FrameModel, OnePassModel
 from bleugrad.lab.models.protocol import AutoregressiveModel, TranslationModel
-from bleugrad.lab.models.search.strategies import Hypothesis, beam, greedy
+from bleugrad.lab.models.search.beams import beam
+from bleugrad.lab.models.search.hypothesis import Hypothesis
 from bleugrad.lab.training.config import EvaluationConfig
 from bleugrad.lab.training.processes import SingleProcess
 
@@ -48,9 +49,6 @@ def translate_ids(
             hypotheses = [[hypothesis] for hypothesis in best]
         elif not isinstance(model, AutoregressiveModel):
             raise TypeError(f"model is a {type(model).__name__}, which cannot translate")
-        elif width == 1:
-            best = greedy(model, batch.source, batch.source_lengths, maximum, forbid_unk=config.forbid_unknown)
-            hypotheses = [[hypothesis] for hypothesis in best]
         else:
             hypotheses = beam(
                 model,

@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 import pytest
 
-from bleugrad.lab.experiments.paper.presets import configured, preset
+from bleugrad.lab.experiments.paper.presets import PRESETS, configured
 from bleugrad.lab.reports.page import Quiet
 from bleugrad.lab.reports.paper.publication import differences, paper_table, published_corpus, settings_table
 from tests.lab.reports.paper.summary import make_summary
@@ -23,7 +23,7 @@ def summary_of(corpus, pairs=153000, seeds=range(1, 9)):
 
 
 def config_of(name, **options):
-    return asdict(configured(preset(name), None, options))
+    return asdict(configured(PRESETS[name], None, options))
 
 
 def test_nothing_differs_where_the_paper_is_followed_with_its_own_data():

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from bleugrad.lab.data.config import CorpusName
-from bleugrad.lab.data.named.files import LANGUAGES, compress_parts, recompress_parts
+from bleugrad.lab.data.named.files import LANGUAGES, compress_parts
 from bleugrad.lab.data.named.iwslt14 import prepare_iwslt14
 from bleugrad.lab.data.named.tatoeba import prepare_tatoeba, prepare_tatoeba_tiny
 
@@ -25,36 +25,22 @@ MEGABYTE = 10**6
 
 @dataclass(frozen=True)
 class NamedCorpus:
-    """A corpus known by name.
-
-    Attributes:
-        name: name in the settings.
-        title: description.
-        terms: terms of use, as stated by the publishers.
-        urls: addresses of its files.
-        most_bytes: maximum size of a file, several times the current size.
-        recipe: reads downloads from the first folder and writes prepared files to the second.
-        tokenised: whether the published text is tokenised; if not, preparation needs a library.
-        counts: expected pairs per split, if the publication is fixed.
-        checksums: known SHA-256 checksums of published files, by name.
-        md5s: known MD5 checksums of published files without a known SHA-256 checksum, by name.
-        texts: known SHA-256 checksums of prepared files before compression, by name; a difference is reported only,
-            because a version of the tokeniser may cause it.
-        made_from: a corpus whose prepared files are used instead of downloads.
-    """
+    """A corpus known by name."""
 
     name: CorpusName
     title: str
-    terms: str
-    urls: tuple[str, ...]
-    most_bytes: int
-    recipe: Callable[[Path, Path], None]
-    tokenised: bool = True
-    counts: Mapping[str, int] = field(default_factory=dict)
-    checksums: Mapping[str, str] = field(default_factory=dict)
-    md5s: Mapping[str, str] = field(default_factory=dict)
+    terms: str  # of use, as stated by the publishers
+    urls: tuple[str, ...]  # of its files
+    most_bytes: int  # maximum size of a file, several times the current size
+    recipe: Callable[[Path, Path], None]  # reads downloads from the first folder, writes prepared files to the second
+    tokenised: bool = True  # whether the published text is tokenised; if not, preparation needs a library
+    counts: Mapping[str, int] = field(default_factory=dict)  # pairs per split, if the publication is fixed
+    checksums: Mapping[str, str] = field(default_factory=dict)  # SHA-256 of published files, by name
+    md5s: Mapping[str, str] = field(default_factory=dict)  # MD5 of published files without a known SHA-256, by name
     texts: Mapping[str, str] = field(default_factory=dict)
-    made_from: CorpusName | None = None
+    """SHA-256 of prepared files before compression, by name. A difference is reported only: a version of the tokeniser
+    may cause it."""
+    made_from: CorpusName | None = None  # a corpus whose prepared files are used instead of downloads
 
 
 def _urls(site: str, parts: Mapping[str, str], end: str = "") -> tuple[str, ...]:
@@ -119,7 +105,7 @@ CATALOGUE: dict[str, NamedCorpus] = {
             terms="research use",
             urls=_urls(f"{MULTI30K}raw/", MULTI30K_RAW_PARTS, ".gz"),
             most_bytes=10 * MEGABYTE,
-            recipe=partial(recompress_parts, MULTI30K_RAW_PARTS),
+            recipe=partial(compress_parts, MULTI30K_RAW_PARTS),
             counts={"train": 29000, "valid": 1014, "test": 1000},
         ),
         NamedCorpus(

@@ -10,13 +10,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from bleugrad.lab.data.checksums import SUMS, md5, read_sums, sha256, write_sums
+from bleugrad.lab.data.checksums import SUMS, checksum, read_sums, write_sums
 from bleugrad.lab.data.config import DataConfig
 from bleugrad.lab.data.download import download
 from bleugrad.lab.data.locations import SPLITS, VARIABLE, corpus_folder, find_text, is_prepared, roots
 from bleugrad.lab.data.named.catalogue import CATALOGUE, NamedCorpus
-from bleugrad.lab.data.named.files import LANGUAGES
-from bleugrad.lab.data.named.moses import require_tokeniser
+from bleugrad.lab.data.named.files import LANGUAGES, require_tokeniser
 from bleugrad.lab.data.text import read_lines
 from bleugrad.lab.errors import FailureError, UsageError
 from bleugrad.lab.runs.files import sync_directory, write_text
@@ -40,21 +39,16 @@ def fetch(config: DataConfig) -> Path:
         require_tokeniser()  # before a long download
     root = roots(config.directory)[0]
     folder = root / name
-    made_from = _made_from(corpus, config)
+    inputs = None  # the folder of the corpus that this one is derived from
+    if corpus.made_from is not None:
+        parent = replace(config, corpus=corpus.made_from)
+        inputs = corpus_folder(parent) or fetch(parent)
     with _locked(root, name):
         if is_prepared(folder, *LANGUAGES):  # another process has prepared it
             return folder
         _check_free(folder)
-        _prepare(corpus, made_from or _downloads(corpus, root), folder)
+        _prepare(corpus, inputs or _downloads(corpus, root), folder)
     return folder
-
-
-def _made_from(corpus: NamedCorpus, config: DataConfig) -> Path | None:
-    """The folder of the corpus that this one is derived from, or None."""
-    if corpus.made_from is None:
-        return None
-    parent = replace(config, corpus=corpus.made_from)
-    return corpus_folder(parent) or fetch(parent)
 
 
 def _downloads(corpus: NamedCorpus, root: Path) -> Path:
@@ -68,37 +62,35 @@ def _downloads(corpus: NamedCorpus, root: Path) -> Path:
         name, known = target.name, corpus.checksums.get(target.name)
         expected = known or sums.get(name)
         try:
-            found = sha256(target) if target.exists() else download(url, target, expected, corpus.most_bytes)
+            found = checksum(target) if target.exists() else download(url, target, expected, corpus.most_bytes)
         except FailureError as error:
             with suppress(OSError):  # remove the folders of a download that never started
                 downloads.rmdir()
                 downloads.parent.rmdir()
             raise FailureError(f"{error}. {_by_hand(corpus, downloads)}") from None
-        if expected is None and name in corpus.md5s:
-            _check_md5(target, corpus.md5s[name])
-        elif expected is None:
-            said = (
+        if expected is not None:
+            _check(target, "SHA-256", found, expected, "published file" if known else f"first download in {listed}")
+        elif name in corpus.md5s:
+            _check(target, "MD5", checksum(target, "md5"), corpus.md5s[name], "published file")
+        else:
+            _say(
                 f"no checksum of {name} is known: recorded SHA-256 {found} in {listed} and will require it from now on"
-            )
-            print(said, file=sys.stderr, flush=True)
-        elif found != expected:
-            origin = "published file" if known else f"first download in {listed}"
-            raise FailureError(
-                f"{target} has the SHA-256 checksum {found}; expected {expected}, the checksum of the {origin}: remove "
-                "the file to download it again"
             )
         sums[name] = found
         write_text(listed, "".join(f"{digest}  {one}\n" for one, digest in sorted(sums.items())))
     return downloads
 
 
-def _check_md5(path: Path, expected: str) -> None:
-    found = md5(path)
+def _check(path: Path, kind: str, found: str, expected: str, origin: str) -> None:
     if found != expected:
         raise FailureError(
-            f"{path} has the MD5 checksum {found}; expected {expected}, the checksum of the published file: remove the "
+            f"{path} has the {kind} checksum {found}; expected {expected}, the checksum of the {origin}: remove the "
             "file to download it again"
         )
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def _prepare(corpus: NamedCorpus, inputs: Path, folder: Path) -> None:
@@ -107,7 +99,7 @@ def _prepare(corpus: NamedCorpus, inputs: Path, folder: Path) -> None:
     shutil.rmtree(work, ignore_errors=True)  # left by a killed process
     work.mkdir(parents=True)
     try:
-        print(f"preparing {corpus.name} in {folder}", file=sys.stderr, flush=True)
+        _say(f"preparing {corpus.name} in {folder}")
         corpus.recipe(inputs, work)
         _check_counts(corpus, work)
         _compare_texts(corpus, work)
@@ -147,11 +139,9 @@ def _compare_texts(corpus: NamedCorpus, folder: Path) -> None:
         if hashlib.sha256(text.encode("utf-8")).hexdigest() != expected:
             other.append(name)
     if other:
-        print(
+        _say(
             f"{corpus.name}: not the text that the paper used (other SHA-256 checksum): {', '.join(other)}; scores can "
-            "differ slightly from published ones",
-            file=sys.stderr,
-            flush=True,
+            "differ slightly from published ones"
         )
 
 

@@ -1,4 +1,4 @@
-"""Writes the files of a prepared corpus: gzip without time stamp, so that equal text gives equal files."""
+"""Files of a prepared corpus: Moses tokenisation, and gzip without time stamp, so that equal text gives equal files."""
 
 import gzip
 import os
@@ -6,6 +6,8 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+
+from bleugrad.lab.extras import require_extra
 
 LANGUAGES = ("de", "en")
 
@@ -18,20 +20,12 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def compress_parts(parts: Mapping[str, str], downloads: Path, folder: Path) -> None:
-    """Compress the files of a corpus that is published tokenised. ``parts`` holds their names by split."""
+    """Compress the published files of a corpus, plain or gzip; ``parts`` holds their names by split."""
     for split, part in parts.items():
         for language in LANGUAGES:
             source, target = downloads / f"{part}.{language}", folder / f"{split}.{language}.gz"
-            with source.open("rb") as text, _gzip(target) as file:
-                shutil.copyfileobj(text, file, 1 << 20)
-
-
-def recompress_parts(parts: Mapping[str, str], downloads: Path, folder: Path) -> None:
-    """:func:`compress_parts` of files that are published as gzip."""
-    for split, part in parts.items():
-        for language in LANGUAGES:
-            source, target = downloads / f"{part}.{language}.gz", folder / f"{split}.{language}.gz"
-            with gzip.open(source, "rb") as text, _gzip(target) as file:
+            plain = source.exists()
+            with source.open("rb") if plain else gzip.open(f"{source}.gz", "rb") as text, _gzip(target) as file:
                 shutil.copyfileobj(text, file, 1 << 20)
 
 
@@ -43,3 +37,20 @@ def _gzip(path: Path) -> Iterator[gzip.GzipFile]:
             yield file
         raw.flush()
         os.fsync(raw.fileno())
+
+
+def require_tokeniser() -> None:
+    """Raise unless the library is installed."""
+    require_extra("text", "sacremoses", "tokenising a corpus")
+
+
+def tokenise(lines: Iterable[str], language: str, *, escape: bool) -> list[str]:
+    """Tokenise and lowercase each line; spaces separate the tokens.
+
+    ``escape`` escapes characters that are special in Moses (``&apos;``), as in the paper's data.
+    """
+    require_tokeniser()
+    from sacremoses import MosesTokenizer  # type: ignore[import-untyped]
+
+    tokenizer = MosesTokenizer(lang=language)
+    return [str(tokenizer.tokenize(line, return_str=True, escape=escape)).lower() for line in lines]

@@ -10,10 +10,9 @@ import re
 import tarfile
 from pathlib import Path
 
-from bleugrad.lab.data.filters import keep
+from bleugrad.lab.data.corpus import keep
 from bleugrad.lab.data.limits import MOST_BYTES
-from bleugrad.lab.data.named.files import write_lines
-from bleugrad.lab.data.named.moses import tokenise
+from bleugrad.lab.data.named.files import tokenise, write_lines
 from bleugrad.lab.data.text import too_large
 from bleugrad.lab.data.vocabulary import WordVocabulary
 from bleugrad.lab.errors import FailureError

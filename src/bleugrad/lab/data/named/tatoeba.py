@@ -8,11 +8,10 @@ from itertools import chain
 from pathlib import Path
 
 from bleugrad.lab.data.checksums import CHUNK
-from bleugrad.lab.data.filters import keep
+from bleugrad.lab.data.corpus import keep
 from bleugrad.lab.data.limits import MOST_BYTES
 from bleugrad.lab.data.locations import SPLITS, find_text
-from bleugrad.lab.data.named.files import write_lines
-from bleugrad.lab.data.named.moses import tokenise
+from bleugrad.lab.data.named.files import tokenise, write_lines
 from bleugrad.lab.data.text import read_split
 from bleugrad.lab.errors import FailureError
 

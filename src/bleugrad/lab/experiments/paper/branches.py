@@ -20,6 +20,8 @@ from bleugrad.lab.settings.loading import flat, merged, suggestion
 
 Table = Mapping[str, Any]
 
+SHARP_MIX = {"end_positions": 3, "sharpness": 2.0, "cross_entropy_weight": 0.1}
+
 KNOWN: Mapping[str, Table] = MappingProxyType(
     {
         name: {"objective": {"name": name}}
@@ -33,32 +35,10 @@ KNOWN: Mapping[str, Table] = MappingProxyType(
         "clipped-mean": {"objective": {"name": "clipped_mean", "max_order": 2}},
         "exact-own": {"objective": {"name": "exact", "feeding": "greedy"}},
         "own-mix": {"objective": {"name": "exact", "feeding": "greedy", "cross_entropy_weight": 0.1}},
-        "candidates-mix": {
-            "objective": {"name": "candidates", "end_positions": 3, "sharpness": 2.0, "cross_entropy_weight": 0.1}
-        },
-        "soft-beam-mix": {
-            "objective": {
-                "name": "soft_beam",
-                "candidates": 3,
-                "end_positions": 3,
-                "sharpness": 2.0,
-                "cross_entropy_weight": 0.1,
-            }
-        },
+        "candidates-mix": {"objective": {"name": "candidates", **SHARP_MIX}},
+        "soft-beam-mix": {"objective": {"name": "soft_beam", "candidates": 3, **SHARP_MIX}},
         "candidates-risk": {"objective": {"name": "candidates", "candidate_loss": "risk", "cross_entropy_weight": 0.1}},
-        "candidates-ranking": {
-            "objective": {"name": "candidates", "candidate_loss": "ranking", "cross_entropy_weight": 0.1}
-        },
-        "sharp-mix": {
-            "objective": {
-                "name": "exact",
-                "length": "random",
-                "end_positions": 3,
-                "units": "words",
-                "sharpness": 2.0,
-                "cross_entropy_weight": 0.1,
-            }
-        },
+        "sharp-mix": {"objective": {"name": "exact", "length": "random", "units": "words", **SHARP_MIX}},
     }
 )
 """Built-in branches. A table with the same label in a file changes single settings of them."""
@@ -79,7 +59,6 @@ TITLES: Mapping[str, str] = MappingProxyType(
         "candidates-mix": "exact, candidates, CE",
         "soft-beam-mix": "exact, soft beam, CE",
         "candidates-risk": "MRT, candidates, CE",
-        "candidates-ranking": "ranking, candidates, CE",
     }
 )
 """Names in tables. Other branches are shown with their label.

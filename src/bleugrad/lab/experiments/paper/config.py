@@ -1,11 +1,10 @@
-"""Settings of the experiment; the defaults are those of the tuned protocol, see ``protocols.py``."""
+"""Settings of the experiment; the defaults are those of the tuned protocol, see ``presets.py``."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from bleugrad.lab.errors import UsageError
 from bleugrad.lab.experiments.paper.branches import Branch, read_branch, select
-from bleugrad.lab.experiments.paper.protocols import Name
 from bleugrad.lab.settings.config import LARGEST_SEED, Config, inner, option, settings, tables
 from bleugrad.lab.settings.loading import build, merged
 from bleugrad.lab.training.config import OptimizerConfig, SharedConfig, TrainConfig
@@ -57,7 +56,7 @@ class TuningConfig(Config):
 class ReproduceConfig(SharedConfig):
     """The whole protocol."""
 
-    protocol: Name = option(
+    protocol: Literal["tuned", "paper"] = option(
         "tuned", "paper: its objectives, rates, epochs and runs; tuned: several rates, and a first phase that converges"
     )
     seed: int = option(1, "random seed; later runs use seed + 1, seed + 2, ...", minimum=0, maximum=LARGEST_SEED)

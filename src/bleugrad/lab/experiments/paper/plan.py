@@ -24,7 +24,7 @@ from bleugrad.lab.training.config import TrainConfig
 
 BASE, LOGS = "base", "logs"
 EPOCHS = ("optimizer", "epochs")
-MAY_DIFFER = (("device",), ("threads",), ("tensorboard",), ("wandb",), ("record_every",), ("checkpoint_every",))
+MAY_DIFFER = (("device",), ("threads",), ("record_every",), ("checkpoint_every",))
 """Settings that may differ between a finished stage and the requested one."""
 
 
@@ -71,24 +71,17 @@ class Protocol:
             return [PlannedStage("try", seed, label)]
         return [PlannedStage("try", seed, label, tried) for tried in range(len(self.config.tuning.factors))]
 
-    def needs(self, stage: PlannedStage) -> frozenset[PlannedStage]:
+    def needs(self, stage: PlannedStage) -> set[PlannedStage]:
         """The stages that must be done before."""
-        return self._all_needs[stage]
-
-    @cached_property
-    def _all_needs(self) -> dict[PlannedStage, frozenset[PlannedStage]]:
-        return {stage: frozenset(self._needs_of(stage)) for stage in self.stages}
-
-    def _needs_of(self, stage: PlannedStage) -> list[PlannedStage]:
         base = PlannedStage("base", stage.seed, BASE)
         if stage.kind == "base":
-            return []
+            return set()
         if stage.branch == BASE:
-            return [base]
+            return {base}
         if stage.kind == "test":
-            return self.tries(stage.seed, stage.branch)
+            return set(self.tries(stage.seed, stage.branch))
         decided = [] if stage.tried is not None else self.tries(self.config.seed, stage.branch)
-        return [base, *decided]
+        return {base, *decided}
 
     def rate(self, stage: PlannedStage) -> float:
         """The learning rate of a try; if the first seed decides it, the tries of that seed must be done."""

@@ -1,4 +1,4 @@
-"""Presets of the protocol: named corpora with their settings."""
+"""Named settings: the two protocols, and presets, which know the corpora and the sizes of the models."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -6,11 +6,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from bleugrad.lab.data.locations import roots
-from bleugrad.lab.errors import FailureError, UsageError
+from bleugrad.lab.errors import UsageError
 from bleugrad.lab.experiments.paper.branches import select
 from bleugrad.lab.experiments.paper.config import ReproduceConfig
-from bleugrad.lab.experiments.paper.protocols import PROTOCOLS
 from bleugrad.lab.models.config import ONE_PASS as KINDS
 from bleugrad.lab.settings.loading import layered, merged, read_toml
 from bleugrad.lab.training.presets import PRESETS as TRAINING
@@ -18,41 +16,63 @@ from bleugrad.lab.training.presets import one_pass, transformer
 
 Settings = Mapping[str, Any]
 
+PROTOCOLS: Mapping[str, Settings] = MappingProxyType(
+    {
+        "tuned": {},
+        "paper": {
+            "seeds": 8,
+            "beam": 5,
+            "label_smoothing": 0.0,
+            "base": {
+                "learning_rate": 1e-4,
+                "epochs": 20,
+                "weight_decay": 0.0,
+                "warmup": 0,
+                "decay": "none",
+                "average": 1,
+                "early_stopping": 0,
+            },
+            "tuning": {
+                "epochs": 5,
+                "learning_rate": 1e-4,
+                "reinforce_learning_rate": 1e-5,
+                "factors": (1.0,),
+                "batch_size": 0,
+                "decay": "none",
+                "early_stopping": 0,
+            },
+            "branches": select(
+                ("ce", "reinforce-own", "bound-sentence", "exact"), {"reinforce-own": {"objective": {"samples": 2}}}
+            ),
+        },
+    }
+)
+"""What a protocol changes in the settings of a preset: objectives, rates, epochs, runs and searches.
 
-def _from_training(name: str, **more: Any) -> Settings:
-    values = TRAINING[name]
-    return merged({"data": values["data"], "model": values.get("model", {}), "base": values["optimizer"]}, more)
+"exact" is not an objective of the paper; it is compared under
+the same conditions. The paper does not say how many samples its REINFORCE draws and which baseline it uses; here two
+samples are drawn, and the baseline of each is the reward of the other.
+"""
 
 
 PAPER = select(("ce", "reinforce", "bound", "exact"), {})
 TABLE_2 = select(("ce", "bound", "exact"), {})
 ONE_PASS_BRANCHES = select(("ce", "exact", "exact-mix", "exact-sharp", "clipped-mean"), {})
-BUILTIN = {"corpus": "builtin", "min_count": 1, "batch_size": 16, "builtin_train": 6000, "builtin_valid": 200}
-
-
 TRANSFORMER_BRANCHES = select(("ce", "bound", "exact", "sharp-mix", "own-mix", "reinforce-own"), {})
+BUILTIN = {"corpus": "builtin", "min_count": 1, "batch_size": 16, "builtin_train": 6000, "builtin_valid": 200}
+BUILTIN_TUNING = {"epochs": 2, "learning_rate": 3e-4, "reinforce_learning_rate": 1e-4, "factors": (1.0, 3.0)}
 
 
-def _transformer(values: Settings, **more: Any) -> Settings:
-    """The protocol of a training preset with a Transformer."""
-    settings = {"data": values["data"], "model": values["model"], "base": values["optimizer"]}
-    smoothing = values["objective"]["label_smoothing"]
-    return merged(settings | {"branches": TRANSFORMER_BRANCHES, "label_smoothing": smoothing}, more)
-
-
-def _one_pass(values: Settings, **more: Any) -> Settings:
-    """The protocol of a training preset with a one-pass model: higher rates, because the first phase ends far away."""
-    tuning = {"epochs": 4, "learning_rate": 1e-3, "factors": (0.5, 2.0)}
-    return merged(
-        {
-            "branches": ONE_PASS_BRANCHES | (select(("bound",), {}) if values["model"]["kind"] == "nat" else {}),
-            "data": values["data"],
-            "model": values["model"],
-            "base": values["optimizer"],
-            "tuning": tuning,
-        },
-        more,
-    )
+def _from_training(values: Settings, **more: Any) -> Settings:
+    """The protocol of a training preset."""
+    settings = {"data": values["data"], "model": values.get("model", {}), "base": values["optimizer"]}
+    kind = settings["model"].get("kind")
+    if kind == "transformer":
+        settings |= {"branches": TRANSFORMER_BRANCHES, "label_smoothing": values["objective"]["label_smoothing"]}
+    elif kind is not None:  # a one-pass model; higher rates, because its first phase ends far from the best weights
+        settings["branches"] = ONE_PASS_BRANCHES | (select(("bound",), {}) if kind == "nat" else {})
+        settings["tuning"] = {"epochs": 4, "learning_rate": 1e-3, "factors": (0.5, 2.0)}
+    return merged(settings, more)
 
 
 PRESETS: Mapping[str, Settings] = MappingProxyType(
@@ -62,53 +82,32 @@ PRESETS: Mapping[str, Settings] = MappingProxyType(
             "data": BUILTIN,
             "model": {"embedding": 64, "hidden": 64, "dropout": 0.1, "initial_range": 0.2},
             "base": {"learning_rate": 4e-3, "epochs": 20, "decay_factor": 0.3, "early_stopping": 3},
-            "tuning": {
-                "epochs": 2,
-                "learning_rate": 3e-4,
-                "reinforce_learning_rate": 1e-4,
-                "factors": (1.0, 3.0),
-                "batch_size": 64,
-            },
+            "tuning": BUILTIN_TUNING | {"batch_size": 64},
         },
-        "tiny": _from_training("tiny", seeds=8, base={"epochs": 20}),
-        "multi30k": _from_training("multi30k"),
+        "tiny": _from_training(TRAINING["tiny"], seeds=8, base={"epochs": 20}),
+        "multi30k": _from_training(TRAINING["multi30k"]),
         "tatoeba": {"seeds": 2, "branches": PAPER, "data": {"corpus": "tatoeba", "min_count": 3}},
-        "iwslt14": _from_training("iwslt14", branches=PAPER),
-        "wmt14": _from_training("wmt14", branches=TABLE_2),
-        "wmt_mini": _from_training("wmt14", branches=TABLE_2, data={"corpus": "files"}),
-        **{f"builtin-{kind}": _one_pass(one_pass(kind, {"data": {**BUILTIN, "batch_size": 32}}, 64)) for kind in KINDS},
-        **{f"{name}-{kind}": _one_pass(TRAINING[f"{name}-{kind}"]) for name in ("tiny", "multi30k") for kind in KINDS},
-        "transformer-builtin": _transformer(
-            transformer({**BUILTIN, "batch_size": 32}, layers=2, hidden=64, dropout=0.1, warmup=400),
-            seeds=6,
-            tuning={
-                "epochs": 2,
-                "learning_rate": 3e-4,
-                "reinforce_learning_rate": 1e-4,
-                "factors": (1.0, 3.0),
-                "batch_size": 64,
-            },
-        ),
-        "transformer-tiny": _transformer(TRAINING["transformer-tiny"], seeds=3),
-        "transformer-multi30k": _transformer(TRAINING["transformer-multi30k"], seeds=3),
-        "transformer-iwslt14": _transformer(TRAINING["transformer-iwslt14"], seeds=1),
-        "e2e_nlg": {
-            "model": {"initial_range": 0.2},
-            "data": {"corpus": "files", "source_language": "src", "target_language": "trg", "min_count": 2},
+        "iwslt14": _from_training(TRAINING["iwslt14"], branches=PAPER),
+        "wmt14": _from_training(TRAINING["wmt14"], branches=TABLE_2),
+        **{
+            f"builtin-{kind}": _from_training(one_pass(kind, {"data": BUILTIN | {"batch_size": 32}}, 64))
+            for kind in KINDS
         },
+        **{
+            f"{name}-{kind}": _from_training(TRAINING[f"{name}-{kind}"])
+            for name in ("tiny", "multi30k")
+            for kind in KINDS
+        },
+        "transformer-builtin": _from_training(
+            transformer(BUILTIN | {"batch_size": 32}, layers=2, hidden=64, dropout=0.1, warmup=400),
+            seeds=6,
+            tuning=BUILTIN_TUNING | {"batch_size": 64},
+        ),
+        "transformer-tiny": _from_training(TRAINING["transformer-tiny"], seeds=3),
+        "transformer-multi30k": _from_training(TRAINING["transformer-multi30k"], seeds=3),
+        "transformer-iwslt14": _from_training(TRAINING["transformer-iwslt14"], seeds=1),
     }
 )
-
-
-def preset(name: str) -> Settings:
-    """The settings of a preset."""
-    if name not in PRESETS:
-        raise UsageError(f"preset is {name!r}; expected one of {', '.join(PRESETS)}")
-    if name == "e2e_nlg":
-        return _e2e_nlg()
-    if name == "wmt_mini":
-        return merged(PRESETS[name], {"data": {"directory": str(_folder(name))}})
-    return PRESETS[name]
 
 
 def configured(
@@ -143,29 +142,3 @@ def _without_branches(values: Settings) -> Settings:
 
 def _is_reinforce(label: str) -> bool:
     return label.startswith("reinforce")
-
-
-def _folder(name: str) -> Path:
-    """The folder of a corpus that is read from files."""
-    places = [root / name for root in roots()]
-    found = next((place for place in places if place.is_dir()), None)
-    if found is None:
-        raise FailureError(f"the corpus {name} is in none of {', '.join(map(str, places))}; set BLEUGRAD_DATA")
-    return found
-
-
-def _e2e_nlg() -> Settings:
-    """Descriptions of restaurants: two branches learn from pairs, the others from all references at once.
-
-    An input has about eight references, so there are fewer inputs than pairs; smaller batches give enough steps.
-    """
-    found = _folder("e2e_nlg")
-    files = {"train_source": f"{found}/train.multi.src.gz", "train_target": f"{found}/train.refs.trg.gz"}
-    several = {**files, "batch_size": 32}
-    branches = {
-        "ce": {},
-        "exact-pairs": {"objective": {"name": "exact"}},
-        "exact": {"data": several},
-        "length": {"objective": {"name": "exact", "length": "random", "end_positions": 3}, "data": several},
-    }
-    return merged(PRESETS["e2e_nlg"], {"data": {"directory": str(found)}, "branches": branches})

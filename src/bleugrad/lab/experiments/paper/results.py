@@ -12,6 +12,7 @@ import numpy as np
 
 from bleugrad.lab.data.config import DataConfig
 from bleugrad.lab.data.corpus import Split
+from bleugrad.lab.data.text import read_lines
 from bleugrad.lab.experiments.paper.plan import BASE, PlannedStage, Protocol, read_scores, read_summary
 from bleugrad.lab.experiments.paper.significance import (
     LEVEL,
@@ -24,7 +25,7 @@ from bleugrad.lab.experiments.paper.significance import (
     sentence_statistics,
 )
 from bleugrad.lab.runs.directory import TIMINGS, evaluation_file
-from bleugrad.lab.runs.records import read_records
+from bleugrad.lab.runs.files import read_records
 
 SETTLED = 0.002
 """A base without early stopping has converged if its last epochs gain less BLEU than this, in 0..1."""
@@ -179,8 +180,3 @@ def choose_examples(protocol: Protocol, seed: int, labels: Sequence[str], test: 
         }
         for index in sorted(random.Random(0).sample(different, number))
     ]
-
-
-def read_lines(path: Path) -> list[str]:
-    """The lines of a file; only the newline separates them."""
-    return path.read_text(encoding="utf-8").split("\n")[:-1]

@@ -14,7 +14,7 @@ from bleugrad.lab.experiments.paper.results import summarise
 from bleugrad.lab.experiments.paper.scheduling.scheduler import Scheduler, find_done
 from bleugrad.lab.runs.directory import Run, continue_run, read_about, start_run
 from bleugrad.lab.runs.lock import locked
-from bleugrad.lab.settings.writing import to_toml
+from bleugrad.lab.settings.loading import to_toml
 
 STUDY = "reproduce"
 

@@ -1,1 +1,1 @@
-"""Search for translations of a trained model: greedy, beam search and sampling, many sentences at once."""
+"""Search for translations of a trained model, many sentences at once; greedy search is a beam of width 1."""

@@ -1,4 +1,4 @@
-"""Beams of many sentences, and one step of beam search."""
+"""Beam search for many sentences at once."""
 
 from dataclasses import dataclass
 
@@ -55,7 +55,56 @@ class Beams:
         )
 
 
-def extend(model: Decoding, beams: Beams, rules: Rules, length_penalty: float, found: list[list[Hypothesis]]) -> Beams:
+@torch.no_grad()
+def beam(
+    model: Decoding,
+    source: Tensor,
+    source_lengths: Tensor,
+    width: int = 5,
+    maximum: int | Tensor = 100,
+    minimum: int = 0,
+    length_penalty: float = 1.0,
+    n_best: int = 1,
+    forbid_unk: bool = False,
+) -> list[list[Hypothesis]]:
+    """The ``n_best`` hypotheses of each sentence by beam search, the best first; fewer if no more were found.
+
+    A beam has ``width`` slots; one slot is greedy search. At each step the most likely continuations of the open
+    hypotheses of a sentence fill the free slots. Those that end with EOS keep their slot. A sentence is done when no
+    slot is free, and leaves the batch. If there are as many slots as translations, the search is exhaustive.
+
+    A hypothesis ends with EOS, which is forced at the largest length. Its log-probability includes EOS. Its score is
+    ``log_prob / length ** length_penalty``, where the length includes EOS. PAD and BOS are never generated.
+
+    ``source`` (B, S) has lengths (B,). ``maximum`` and ``minimum`` are numbers of tokens without EOS, the first for all
+    sentences or (B,) for each. A ``length_penalty`` of 0 ranks by log-probability, 1 by its mean over tokens. The model
+    may be in any mode; dropout is off.
+    """
+    if width < 1:
+        raise ValueError(f"width is {width}; expected at least 1")
+    if not 1 <= n_best <= width:
+        raise ValueError(f"n_best is {n_best}; expected 1 to width = {width}")
+    limits = torch.as_tensor(maximum, device=source.device).expand(len(source))
+    if minimum < 0:
+        raise ValueError(f"minimum is {minimum}; expected at least 0")
+    if len(limits) and int(limits.min()) < minimum:
+        raise ValueError(f"maximum is {int(limits.min())}; expected at least minimum = {minimum}")
+    training = model.training
+    try:
+        memory = model.eval().encode(source, source_lengths)
+    finally:
+        model.train(training)
+    found: list[list[Hypothesis]] = [[] for _ in range(len(source))]
+    running, rules = Beams.first(memory, limits, width), Rules(model.projection(), minimum, forbid_unk)
+    while len(running):
+        running = _extend(model, running, rules, length_penalty, found)
+    if not all(found):
+        raise ValueError("the model gives no token a probability; expected finite parameters and a word to choose")
+    ranked = [sorted(each, key=lambda hypothesis: -hypothesis.score) for each in found]
+    return [each[:n_best] for each in ranked]
+
+
+def _extend(model: Decoding, beams: Beams, rules: Rules, length_penalty: float, found: list[list[Hypothesis]]) -> Beams:
     """The beams one token later, without finished sentences; finished hypotheses are added to ``found``."""
     number, before, filled = beams.tokens.shape
     log_probs, tokens, state = _continuations(model, beams, rules)

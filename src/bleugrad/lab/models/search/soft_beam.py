@@ -14,19 +14,12 @@ from bleugrad.lab.special_ids import BOS, EOS, PAD
 
 @dataclass(frozen=True)
 class SoftBeam:
-    """The final beams of B sentences: W members per sentence, each a sequence of distributions.
+    """The final beams of B sentences: W members per sentence, each a sequence of distributions."""
 
-    Attributes:
-        tokens: (B, W, T, C), the tokens of each distribution; the same token may occur several times.
-        probs: (B, W, T, C), their probabilities, differentiable; they sum to 1.
-        scores: (B, W), the log-probability of each member, differentiable.
-        chosen: (B, W, T), the sequence that hard choices make of a member, with EOS; PAD elsewhere.
-    """
-
-    tokens: Tensor
-    probs: Tensor
-    scores: Tensor
-    chosen: Tensor
+    tokens: Tensor  # (B, W, T, C), the tokens of each distribution; the same token may occur several times
+    probs: Tensor  # (B, W, T, C), their probabilities, differentiable; they sum to 1
+    scores: Tensor  # (B, W), the log-probability of each member, differentiable
+    chosen: Tensor  # (B, W, T), the sequence that hard choices make of a member, with EOS; PAD elsewhere
 
     @property
     def mask(self) -> Tensor:
@@ -36,17 +29,13 @@ class SoftBeam:
 
 @dataclass(frozen=True)
 class Continuations:
-    """What n choices can make of the members of each beam: add a token, or stay as they are after EOS.
+    """The n continuations of the members of each beam: they add a token, or stay as they are after EOS."""
 
-    ``scores`` (B, n) are finite. ``open`` (B, n) are the possible continuations by a token, ``staying`` (B, n) those
-    that stay. ``parents`` (n,) is the member that each continues, ``tokens`` (B, n) the token, PAD if it stays.
-    """
-
-    scores: Tensor
-    tokens: Tensor
-    parents: Tensor
-    open: Tensor
-    staying: Tensor
+    scores: Tensor  # (B, n), finite
+    tokens: Tensor  # (B, n), PAD if it stays
+    parents: Tensor  # (n,), the member that each continues
+    open: Tensor  # (B, n) bool, possible continuations by a token
+    staying: Tensor  # (B, n) bool, those that stay
 
 
 @dataclass(frozen=True)
@@ -91,7 +80,7 @@ def soft_beam(
     ``softmax(sharpness * logits)``, mixed over the members that are continued. Those are the rows of the candidates of
     beam search in the limit of ``tau``. Without ``input_gradient`` the mixtures that the decoder is fed are constants.
 
-    As ``tau`` grows, the members become those of ``bleugrad.lab.models.search.strategies.beam``: a member whose hard
+    As ``tau`` grows, the members become those of ``bleugrad.lab.models.search.beams.beam``: a member whose hard
     choice is EOS keeps its place and is not continued, EOS is forced at the largest length, and PAD and BOS are never
     chosen. With ``width`` 1 the decoder is fed mixtures of embeddings. Which continuations are taken and where a member
     ends are hard choices: the relaxation is piecewise continuous.
@@ -99,20 +88,11 @@ def soft_beam(
     Only the ``tokens`` most likely tokens of each member have weights; the others, of which a large ``tau`` leaves
     nothing, are left out. With ``tokens`` of V nothing is left out.
 
-    Args:
-        model: dropout is that of its mode.
-        memory: B encoded sources.
-        width: W, members of a beam.
-        maximum: largest number of tokens without EOS, or (B,) one number per sentence.
-        tau: sharpness of the choices, above 0.
-        tokens: continuations of a member that have weights, at least ``width``.
-        rows: the distributions of the members: the soft choices, or those of the model.
-        sharpness: of the distributions of the model.
-        input_gradient: whether the gradient goes through embeddings and states that are mixed.
+    ``memory`` has B encoded sources, ``width`` is W, and dropout is that of the model's mode. ``maximum`` is the
+    largest number of tokens without EOS, or (B,) one number per sentence. ``tokens`` is at least ``width``.
 
     O(B W V) time and memory per step for the log-probabilities, O(B W^2 C) for the weights, where C is ``tokens``.
     """
-    _check(width, tau, tokens, rows)
     sentences, device = len(memory), memory.device
     limits = torch.as_tensor(maximum, device=device).expand(sentences)
     steps = 1 + (int(limits.max()) if sentences else 0)
@@ -238,14 +218,3 @@ def _traced(taken: list[tuple[Tensor, Tensor, Tensor]], width: int) -> tuple[Ten
             probs.append(path @ weights)
             path = path @ parents
     return torch.stack(tokens[::-1], 2), torch.stack(probs[::-1], 2)
-
-
-def _check(width: int, tau: float, tokens: int, rows: str) -> None:
-    if width < 1:
-        raise ValueError(f"width is {width}; expected at least 1")
-    if not tau > 0:
-        raise ValueError(f"tau is {tau}; expected more than 0")
-    if tokens < width:
-        raise ValueError(f"tokens is {tokens}; expected at least width = {width}")
-    if rows not in ("choices", "model"):
-        raise ValueError(f"rows is {rows!r}; expected 'choices' or 'model'")

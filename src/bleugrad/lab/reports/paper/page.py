@@ -8,7 +8,6 @@ from bleugrad.lab.reports import page
 from bleugrad.lab.reports.paper import publication, tables
 from bleugrad.lab.reports.paper.figures import draw_training
 from bleugrad.lab.reports.paper.formats import latex_text, markdown_text
-from bleugrad.lab.reports.provenance import command_part, settings_tables
 from bleugrad.lab.reports.style import save_figure
 from bleugrad.lab.runs.directory import FIGURES, REPORT, SavedRun, read_run
 from bleugrad.lab.runs.files import write_text
@@ -51,8 +50,8 @@ def render(run: SavedRun) -> str:
         page.heading("Translations side by side"),
         *_examples(summary),
         page.heading("How it was made"),
-        *command_part(run),
-        page.folded("All settings and versions", settings_tables(run)),
+        *page.command_part(run),
+        page.folded("All settings and versions", page.settings_tables(run)),
     ]
     return page.page(f"Cross-entropy and BLEU objectives on {summary['corpus']}", parts)
 

@@ -1,4 +1,4 @@
-"""What all objectives share: means over processes, the cross-entropy, and how an autoregressive decoder is fed.
+"""Shared parts of the objectives: means over processes, cross-entropy, and the inputs of autoregressive decoders.
 
 The loss of each process is scaled so that the mean over processes, of values and of gradients, equals that of one
 process with the whole batch. Data parallel training averages gradients.

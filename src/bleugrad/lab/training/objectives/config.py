@@ -4,9 +4,9 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from bleugrad.lab.errors import UsageError
 from bleugrad.lab.settings.config import Config, option, settings
@@ -200,7 +200,7 @@ class CandidatesConfig(ScoredRows, OwnLength):
     name: Literal["candidates"] = option("candidates", "candidates: exact expected BLEU of the candidates of a beam")
     candidates: int = option(5, "width of the beam search", minimum=1, maximum=100)
     candidate_loss: Literal["expected", "risk", "ranking"] = option(
-        "expected", "expected is the exact expected BLEU of the rows of candidates; risk and ranking are baselines"
+        "expected", "expected: exact expected BLEU of the rows of candidates; risk: minimum risk; ranking: removed"
     )
     candidate_alpha: float = option(1.0, "sharpness of the weights of candidates", minimum=0)
     alpha: float = option(0.005, ALPHA, above=0)
@@ -261,3 +261,38 @@ OBJECTIVES: Mapping[str, type[ObjectiveConfig]] = MappingProxyType(
     {name: kind for kind in KINDS for name in settings(kind)[0].words}
 )
 """The settings of each objective by its name, the default first."""
+
+
+LISTED = {"baseline", "alpha", "own_first"}
+"""Options of three different objectives; only a table that lists the options of all objectives has all three."""
+RECIPE = ("level", "units", "cross_entropy_weight", "feeding", "length", "end_positions", "sharpness")
+"""Options that the recipe set. They had to be at their defaults."""
+
+
+def current(table: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A table ``[objective]`` of an earlier version in current names; a current table is unchanged.
+
+    Earlier, one table had the options of all objectives, and a saved run lists each of them. ``recommended``,
+    ``feeding = "soft-beam"`` and ``input_gradient`` turned "exact" into objectives that have names now.
+
+    Example:
+        >>> current({"name": "exact", "recommended": True, "max_order": 2})
+        {'name': 'recommended', 'max_order': 2}
+        >>> current({"name": "bound", "feeding": "soft-beam", "candidates": 3})
+        {'name': 'soft_beam', 'candidates': 3, 'method': 'bound'}
+    """
+    values = dict(table)
+    name, feeding = values.get("name", "ce"), values.get("feeding")
+    if values.pop("recommended", False):
+        values = {key: value for key, value in values.items() if key not in RECIPE} | {"name": "recommended"}
+    elif feeding == "soft-beam":
+        del values["feeding"]
+        values |= {"name": "soft_beam", "method": name}
+    elif values.get("input_gradient") and feeding == "sample":
+        del values["feeding"], values["input_gradient"]
+        values |= {"name": "fed_samples", "method": name}
+    if values.keys() >= LISTED and values.get("name") in OBJECTIVES:
+        known = {field.name for kind in OBJECTIVES.values() for field in fields(kind)}
+        others = known - {field.name for field in fields(OBJECTIVES[values["name"]])}
+        values = {key: value for key, value in values.items() if key not in others}
+    return values

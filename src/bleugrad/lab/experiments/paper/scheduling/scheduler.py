@@ -2,19 +2,22 @@
 
 import shutil
 import time
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from multiprocessing.connection import wait
+from statistics import mean
 
 from tqdm import tqdm
 
 from bleugrad.lab.errors import FailureError
 from bleugrad.lab.experiments.paper.plan import LOGS, PlannedStage, Protocol, count_kinds, read_scores, read_summary
-from bleugrad.lab.experiments.paper.scheduling.processes import Worker, least_used, visible_gpus
-from bleugrad.lab.experiments.paper.scheduling.remaining import Durations, in_words, seconds_left, status_line
+from bleugrad.lab.experiments.paper.scheduling.worker import Worker, least_used, visible_gpus
 from bleugrad.lab.runs.directory import METRICS, Run
-from bleugrad.lab.runs.records import read_records
+from bleugrad.lab.runs.files import read_records
 
 POLL_SECONDS = 1.0
+
+Durations = dict[tuple[str, str], list[float]]
+"""Seconds of finished stages by kind; for tries also by branch."""
 
 
 class Scheduler:
@@ -33,7 +36,7 @@ class Scheduler:
         self.running: dict[Worker, tuple[PlannedStage, float, bool]] = {}
         self.idle: list[Worker] = []
         self.failures: list[str] = []
-        self.durations = Durations()
+        self.durations: Durations = {}
         self.gpus = visible_gpus(protocol.config.device)
         self.bar = tqdm(bar_format="{desc}", dynamic_ncols=True, leave=False, disable=None)  # None: if no terminal
 
@@ -65,11 +68,7 @@ class Scheduler:
         stages = {self.protocol.name(stage): stage for stage in self.done}
         for record in read_records(self.run.path / METRICS):
             if record["stage"] in stages and not record.get("resumed"):
-                self._note_duration(stages[record["stage"]], record["seconds"])
-
-    def _note_duration(self, stage: PlannedStage, seconds: float) -> None:
-        epochs = read_summary(self.protocol.directory(stage))["epochs"] if stage.kind == "base" else 0
-        self.durations.add(stage, seconds, epochs)
+                self.durations.setdefault(_kind(stages[record["stage"]]), []).append(record["seconds"])
 
     def _start_ready(self) -> None:
         if self.failures:
@@ -113,7 +112,7 @@ class Scheduler:
         self.done.add(stage)
         name = self.protocol.name(stage)
         if not resumed:
-            self._note_duration(stage, reply["seconds"])
+            self.durations.setdefault(_kind(stage), []).append(reply["seconds"])
         times = {key: round(value, 2) for key, value in reply.items()}
         self.run.record(kind="stage", stage=name, resumed=resumed, **times)
         total, left = len(self.protocol.stages), self._left()
@@ -141,7 +140,7 @@ class Scheduler:
     def _left(self) -> float | None:
         now = time.monotonic()
         running = {stage: now - began for stage, began, _ in self.running.values()}
-        return seconds_left(self.protocol, self.waiting, running, self.durations, self.jobs)
+        return seconds_left(self.waiting, running, self.durations, self.jobs)
 
     def _show(self) -> None:
         if self.bar.disable:
@@ -159,3 +158,52 @@ def find_done(protocol: Protocol) -> set[PlannedStage]:
         if done.issuperset(protocol.needs(stage)) and protocol.is_done(stage):
             done.add(stage)
     return done
+
+
+def seconds_left(
+    waiting: Iterable[PlannedStage], running: Mapping[PlannedStage, float], durations: Durations, jobs: int
+) -> float | None:
+    """Estimated seconds until all stages are done, shared by ``jobs`` workers; None before the first stage is done.
+
+    A stage takes as long as earlier ones of its branch, of its kind, or of any kind. ``running`` has the seconds that
+    each running stage took so far. Waits for other stages are not counted.
+    """
+    if not durations:
+        return None
+
+    def expected(stage: PlannedStage) -> float:
+        of_kind = [one for kind, found in durations.items() if kind[0] == stage.kind for one in found]
+        return mean(durations.get(_kind(stage)) or of_kind or [one for found in durations.values() for one in found])
+
+    rest = [max(expected(stage) - elapsed, 0.0) for stage, elapsed in running.items()]
+    rest += map(expected, waiting)
+    return max(sum(rest) / jobs, *rest, 0.0)
+
+
+def in_words(seconds: float) -> str:
+    """A duration as text.
+
+    Example:
+        >>> in_words(42), in_words(100), in_words(6 * 60), in_words(100 * 60)
+        ('42 s', '100 s', '6 min', '1 h 40 min')
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def status_line(done: int, total: int, running: Mapping[str, float], left: float | None) -> str:
+    """The progress as text.
+
+    Example:
+        >>> status_line(3, 20, {"seed-1/exact-lr1e-4": 65.0}, 600.0)
+        '3/20 stages done, about 10 min left; running: seed-1/exact-lr1e-4 (65 s)'
+    """
+    names = ", ".join(f"{name} ({in_words(seconds)})" for name, seconds in running.items())
+    time_left = "" if left is None else f", about {in_words(left)} left"
+    return f"{done}/{total} stages done{time_left}; running: {names}"
+
+
+def _kind(stage: PlannedStage) -> tuple[str, str]:
+    return stage.kind, stage.branch if stage.kind == "try" else ""
