@@ -34,6 +34,8 @@ SMALL_SHAPES = [(16, 25, 2000), (1, 4096, 1000)]
 PROJECTIONS = [(8, 64, 32000), (8, 64, 128000)]
 WIDTH = 512
 CHUNK_ROWS = 64  # as many as the fused loss takes here; the heuristic of linear_cross_entropy takes 2 at V = 128000
+SMOOTHING = 0.1
+"""Label smoothing of the cross-entropy."""
 MEGABYTE = 2**20
 ALLOCATORS = {"default": {}, "keeping": {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**36)}}
 """Settings of the C library (glibc): its own, and never giving memory back to the system."""
@@ -51,18 +53,31 @@ def step(loss: Callable[[], Tensor], *leaves: Tensor) -> Callable[[], None]:
     return run
 
 
-def plain_candidates(batch: int, steps: int, vocabulary: int) -> dict[str, Callable[[], None]]:
+def plain_candidates(
+    batch: int, steps: int, vocabulary: int, dtype: torch.dtype = torch.float32
+) -> dict[str, Callable[[], None]]:
+    """Labels are words of several tokens with EOS 0 for the recommended loss, and tokens for the others."""
     generator = torch.Generator().manual_seed(0)
-    logits = torch.randn(batch, steps, vocabulary, generator=generator).requires_grad_()
+    logits = torch.randn(batch, steps, vocabulary, generator=generator).to(dtype).requires_grad_()
     labels = torch.randint(1, vocabulary, (batch, steps), generator=generator)  # 0 is EOS
     starts = torch.rand(vocabulary, generator=generator) < 0.5
     exact, bound = bleugrad.ExpectedBLEULoss(), bleugrad.ExpectedBLEULoss(method="bound")
     words, bound_words = (bleugrad.ExpectedBLEULoss(method=method, word_start=starts) for method in ("exact", "bound"))
     ended = bleugrad.ExpectedBLEULoss(word_start=starts, eos_id=0)
     mixed = bleugrad.ExpectedBLEULoss(cross_entropy_weight=0.1)
-    flat = lambda: F.cross_entropy(logits.view(-1, vocabulary), labels.view(-1))  # noqa: E731
+    recipe, smoothed = (
+        bleugrad.ExpectedBLEULoss.recommended(eos_id=0, word_start=starts, label_smoothing=share)
+        for share in (0, SMOOTHING)
+    )
+
+    def cross_entropy(share: float) -> Tensor:
+        return F.cross_entropy(logits.view(-1, vocabulary), labels.view(-1), label_smoothing=share)
+
     return {
-        "cross_entropy": step(flat, logits),
+        "cross_entropy": step(lambda: cross_entropy(0), logits),
+        "cross_entropy, smoothed": step(lambda: cross_entropy(SMOOTHING), logits),
+        "recommended": step(lambda: recipe(logits, labels), logits),
+        "recommended, smoothed": step(lambda: smoothed(logits, labels), logits),
         "exact": step(lambda: exact(logits, labels), logits),
         "bound": step(lambda: bound(logits, labels), logits),
         "exact + 0.1 CE": step(lambda: mixed(logits, labels), logits),
@@ -79,7 +94,7 @@ def linear_candidates(batch: int, steps: int, vocabulary: int) -> dict[str, Call
     frozen = weight.detach()
     labels = torch.randint(vocabulary, (batch, steps), generator=generator)
     chunked = torch.nn.LinearCrossEntropyOptions(batch_chunk_size=CHUNK_ROWS, chunking_method=None)
-    loss = bleugrad.ExpectedBLEULoss()
+    loss, overwriting = bleugrad.ExpectedBLEULoss(), bleugrad.ExpectedBLEULoss(inplace=True)
 
     def cross_entropy(projection: Tensor) -> Tensor:
         return F.linear_cross_entropy(hidden.view(-1, WIDTH), projection, labels.view(-1), options=chunked)
@@ -88,12 +103,19 @@ def linear_candidates(batch: int, steps: int, vocabulary: int) -> dict[str, Call
         "linear_cross_entropy": step(lambda: cross_entropy(weight), hidden, weight),
         "fused": step(lambda: loss(bleugrad.Projection(hidden, weight), labels), hidden, weight),
         "plain": step(lambda: loss(hidden @ weight.T, labels), hidden, weight),
+        "plain, in place": step(lambda: overwriting(hidden @ weight.T, labels), hidden, weight),
         "linear_cross_entropy, frozen": step(lambda: cross_entropy(frozen), hidden),
         "fused, frozen": step(lambda: loss(bleugrad.Projection(hidden, frozen), labels), hidden),
     }
 
 
-FAMILIES = {"plain": plain_candidates, "linear": linear_candidates}
+def half_candidates(batch: int, steps: int, vocabulary: int) -> dict[str, Callable[[], None]]:
+    """Logits in bfloat16, as under autocast."""
+    candidates = plain_candidates(batch, steps, vocabulary, torch.bfloat16)
+    return {name: candidates[name] for name in ("cross_entropy", "recommended, smoothed", "exact")}
+
+
+FAMILIES = {"plain": plain_candidates, "half": half_candidates, "linear": linear_candidates}
 
 
 def peak_kilobytes() -> int:
@@ -150,13 +172,8 @@ def print_row(row: dict) -> None:
     ratios = "  ".join(
         f"{name} {value / _baseline(times, name):.2f}" for name, value in times.items() if name != baseline
     )
-    in_words = "".join(
-        f"   words/tokens, {name} {times[f'{name}, words'] / times[name]:.2f}"
-        for name in ("exact", "bound")
-        if f"{name}, words" in times
-    )
     where = f"{row['shape']!s:20} {row['threads']} thread  {row['allocator']:8}"
-    print(f"{where} {baseline} {times[baseline]:8.1f} ms   {ratios}{in_words}", flush=True)
+    print(f"{where} {baseline} {times[baseline]:8.1f} ms   {ratios}", flush=True)
 
 
 def _baseline(times: dict[str, float], name: str) -> float:
@@ -167,8 +184,8 @@ def _baseline(times: dict[str, float], name: str) -> float:
 def memory_rows() -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for family, shapes, names in (
-        ("plain", [*SHAPES, (2, 4096, 32000)], ["cross_entropy", "exact", "bound", "exact, words"]),
-        ("linear", PROJECTIONS, ["linear_cross_entropy", "fused", "plain"]),
+        ("plain", [*SHAPES, (2, 4096, 32000)], ["cross_entropy", "recommended, smoothed", "exact", "bound"]),
+        ("linear", [*PROJECTIONS, (16, 100, 32000)], ["linear_cross_entropy", "fused", "plain", "plain, in place"]),
     ):
         for shape in shapes:
             logits = 4 * math.prod(shape) / MEGABYTE
@@ -230,13 +247,14 @@ def _fixed(grows: str, shape: tuple[int, int, int]) -> dict[str, int]:
 def summary(record: dict) -> str:
     """The tables in Markdown, as the documentation shows them."""
     lines = [
-        "| B, T, V | threads | memory | cross-entropy, ms | exact | bound | exact + 0.1 CE | exact, words "
-        "| exact, words, EOS | words / tokens |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| B, T, V | threads | memory | cross-entropy, ms | cross-entropy, smoothed | recommended, smoothed "
+        "| recommended | exact | bound | exact, words | exact, words, EOS |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in (row for row in record["times"] if row["family"] == "plain"):
         times = row["milliseconds"]
-        shown = ("exact", "bound", "exact + 0.1 CE", "exact, words", "exact, words, EOS")
+        shown = ("cross_entropy, smoothed", "recommended, smoothed", "recommended")
+        shown += ("exact", "bound", "exact, words", "exact, words, EOS")
         ratios = [times[name] / times["cross_entropy"] for name in shown]
         cells = [
             _shape(row),
@@ -245,17 +263,33 @@ def summary(record: dict) -> str:
             f"{times['cross_entropy']:.1f}",
             *(f"{ratio:.2f}" for ratio in ratios),
         ]
-        lines.append(f"| {' | '.join(cells)} | {times['exact, words'] / times['exact']:.2f} |")
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += [
+        "",
+        "*Recommended* is `ExpectedBLEULoss.recommended` in words with EOS; *smoothed* has a label smoothing of "
+        f"{SMOOTHING}. bfloat16 logits, as a multiple of cross-entropy of them:",
+        "",
+        "| B, T, V | threads | cross-entropy, ms | recommended, smoothed | exact |",
+        "|---|---|---|---|---|",
+    ]
+    for row in (row for row in record["times"] if row["family"] == "half"):
+        times = row["milliseconds"]
+        ratios = " | ".join(
+            f"{times[name] / times['cross_entropy']:.2f}" for name in ("recommended, smoothed", "exact")
+        )
+        lines.append(f"| {_shape(row)} | {row['threads']} | {times['cross_entropy']:.1f} | {ratios} |")
     lines += [
         "",
         f"From hidden states of width {WIDTH}, as a multiple of `linear_cross_entropy` in chunks of {CHUNK_ROWS} rows:",
         "",
-        "| B, T, V | threads | linear_cross_entropy, ms | fused | plain | fused, frozen projection |",
-        "|---|---|---|---|---|---|",
+        "| B, T, V | threads | linear_cross_entropy, ms | fused | plain | plain, in place | fused, frozen projection |",
+        "|---|---|---|---|---|---|---|",
     ]
     for row in (row for row in record["times"] if row["family"] == "linear"):
         times = row["milliseconds"]
-        ratios = [times[name] / _baseline(times, name) for name in ("fused", "plain", "fused, frozen")]
+        ratios = [
+            times[name] / _baseline(times, name) for name in ("fused", "plain", "plain, in place", "fused, frozen")
+        ]
         cells = [
             _shape(row),
             str(row["threads"]),
@@ -309,6 +343,8 @@ def main() -> None:
     memory = memory_rows()
     print("time, as a multiple of cross-entropy")
     times = time_rows("plain", SHAPES + SMALL_SHAPES, arguments.rounds, tuple(ALLOCATORS))
+    print("time of bfloat16 logits, as a multiple of cross-entropy")
+    times += time_rows("half", SHAPES[:2], arguments.rounds, ("default",))
     print(f"time from hidden states of width {WIDTH}, as a multiple of linear_cross_entropy in chunks of {CHUNK_ROWS}")
     times += time_rows("linear", PROJECTIONS, max(3, arguments.rounds // 3), ("default",))
     record = {"machine": machine(), "rounds": arguments.rounds, "times": times, "memory": memory}

@@ -15,9 +15,9 @@ LARGE_VOCABULARY = 8000
 """The costs that the text states are those of shapes with at least this V."""
 
 
-def _cost(name: str, allocator: str = "default") -> str:
+def _cost(name: str, allocator: str = "default", of: str = "cross_entropy") -> str:
     times = [row["milliseconds"] for row in loss_times(allocator) if row["shape"][2] >= LARGE_VOCABULARY]
-    return span([found[name] / found["cross_entropy"] for found in times], lambda value: f"{value:.2f}")
+    return span([found[name] / found[of] for found in times], lambda value: f"{value:.2f}")
 
 
 def _largest_fused() -> Row:
@@ -35,7 +35,10 @@ def fused_shape() -> str:
     return " x ".join(map(str, _largest_fused()["shape"]))
 
 
+SMOOTHED = "recommended, smoothed"
 NUMBERS |= {
+    "recommended-cost": partial(_cost, SMOOTHED, of="cross_entropy, smoothed"),
+    "recommended-cost-kept": partial(_cost, SMOOTHED, "keeping", "cross_entropy, smoothed"),
     "loss-cost": partial(_cost, "exact"),
     "loss-cost-kept": partial(_cost, "exact", "keeping"),
     "bound-cost": partial(_cost, "bound"),
