@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from bleugrad.lab.models.config import ModelConfig
+from bleugrad.lab.models.dropout import Dropout
 from bleugrad.lab.models.protocol import TranslationModel, check_source
 from bleugrad.lab.models.search.hypothesis import Hypothesis
 from bleugrad.lab.models.search.largest import largest
@@ -62,7 +63,7 @@ class OnePassModel(TranslationModel):
         width, inner = config.hidden, max(1, round(config.inner_factor * config.hidden))
         sizes = (width, config.heads, inner, config.dropout)
         self.source_embedding = nn.Embedding(source_size, width)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.encoder = nn.ModuleList(Layer(*sizes) for _ in range(config.encoder_layers))
         self.encoder_norm = nn.LayerNorm(width)
         self.decoder = nn.ModuleList(Layer(*sizes, reads=self.reads) for _ in range(config.decoder_layers))
