@@ -23,9 +23,10 @@ from tests.lab.training.test_objectives import TARGETS, make_batch
 
 NAMES = [
     *(("nat", name) for name in ("ce", "exact", "bound", "recommended")),
-    *(("ctc", name) for name in ("ce", "exact", "clipped_mean")),
+    *((kind, name) for kind in ("ctc", "graph") for name in ("ce", "exact", "clipped_mean")),
 ]
 SMALL = {"model__hidden": 8, "model__heads": 2, "checkpoint_every": 3}
+GLANCING = {"objective__glancing_first": 0.4, "objective__glancing_last": 0.4}  # the same with any number of epochs
 
 
 def make(kind, **more):
@@ -128,15 +129,21 @@ def test_objectives_that_feed_tokens_are_refused(objective, message):
         build(TrainConfig, {"model": {"kind": "nat"}, "objective": objective})
 
 
-def test_words_of_frames_are_refused():
+@pytest.mark.parametrize("kind", ["ctc", "graph"])
+def test_words_of_frames_and_paths_are_refused(kind):
     with pytest.raises(UsageError, match="units is 'words' with model"):
-        build(TrainConfig, {"model": {"kind": "ctc"}, "objective": {"name": "exact", "units": "words"}})
+        build(TrainConfig, {"model": {"kind": kind}, "objective": {"name": "exact", "units": "words"}})
 
 
-@pytest.fixture(scope="module", params=["nat", "ctc"])
+def test_glancing_is_for_one_pass_models():
+    with pytest.raises(UsageError, match="glancing_first or glancing_last is above 0 with 'lstm'; expected 0"):
+        build(TrainConfig, {"objective": {"name": "ce", "glancing_last": 0.1}})
+
+
+@pytest.fixture(scope="module", params=["nat", "ctc", "graph"])
 def run(request, corpus, tmp_path_factory):
     path = tmp_path_factory.mktemp(request.param) / "run"
-    train_run(small_config(corpus, model__kind=request.param, **SMALL), path)
+    train_run(small_config(corpus, model__kind=request.param, **SMALL, **GLANCING), path)
     return path
 
 
@@ -151,8 +158,8 @@ def test_train_tune_evaluate_and_translate(run, corpus, capsys, monkeypatch):
     together = system.translate(lines)
     assert together == (tuned / "evaluations" / "test.greedy.txt").read_text().splitlines()
     assert together == [system.translate([line])[0] for line in lines]
-    if system.config.model.kind == "nat":
-        with pytest.raises(UsageError, match=r"beam is 5 with model\.kind 'nat', which has no beam search; expected 1"):
+    if system.config.model.kind != "ctc":
+        with pytest.raises(UsageError, match=r"beam is 5 with model\.kind '(nat|graph)', which has no beam search"):
             system.translate(lines, beam=5)
         return
     wide = system.search(lines, beam=5, n_best=3)
@@ -184,7 +191,8 @@ def test_another_kind_than_that_of_the_weights_is_refused(run, capsys):
     assert "expected the same architecture to start from its weights" in capsys.readouterr().err
     settings = run / "config.toml"
     before = settings.read_text()
-    settings.write_text(before.replace(f'kind = "{load(run).config.model.kind}"', 'kind = "transformer"'))
+    other = before.replace(f'kind = "{load(run).config.model.kind}"', 'kind = "transformer"').replace("= 0.4", "= 0.0")
+    settings.write_text(other)
     assert main(["evaluate", str(run)]) == 1
     settings.write_text(before)
     assert "the architecture (model.kind, layers, tied) is not that of the run" in capsys.readouterr().err
@@ -192,15 +200,15 @@ def test_another_kind_than_that_of_the_weights_is_refused(run, capsys):
 
 def test_a_run_resumes_to_the_same_weights(run, tmp_path, corpus):
     kind = load(run).config.model.kind
-    shorter = small_config(corpus, model__kind=kind, optimizer__epochs=1, **SMALL)
-    train_run(shorter, tmp_path / "resumed")
-    train_run(small_config(corpus, model__kind=kind, **SMALL), tmp_path / "resumed", resume=True)
+    settings = {"model__kind": kind, **SMALL, **GLANCING}
+    train_run(small_config(corpus, optimizer__epochs=1, **settings), tmp_path / "resumed")
+    train_run(small_config(corpus, **settings), tmp_path / "resumed", resume=True)
     for name in ("checkpoints/last.safetensors", "metrics.jsonl"):
         assert (tmp_path / "resumed" / name).read_bytes() == (run / name).read_bytes()
     shutil.rmtree(tmp_path / "resumed")
 
 
-@pytest.mark.parametrize("kind", ["nat", "ctc", "lstm"])
+@pytest.mark.parametrize("kind", ["nat", "ctc", "graph", "lstm"])
 def test_the_first_epochs_can_train_on_the_likelihood(kind, tmp_path, corpus):
     """The first epoch equals that of a run on the likelihood, the second does not."""
 

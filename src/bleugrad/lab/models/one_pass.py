@@ -3,10 +3,13 @@
 Rows are independent given the source, in training and in use. Expected matches are those of what the model emits.
 """
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bleugrad.lab.models.config import ModelConfig
@@ -86,9 +89,15 @@ class OnePassModel(TranslationModel):
             states = layer(states, mask)
         return Encoded(self.encoder_norm(states), lengths, mask)
 
-    def decode(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
-        """Hidden states (B, T, H) of all positions, and the number of positions of each sentence (B,)."""
+    def decode(self, encoded: Encoded, shown: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Hidden states (B, T, H) of all positions, and the number of positions of each sentence (B,).
+
+        ``shown`` (B, T) are symbols that positions start from, negative at those that start from the source.
+        """
         states, lengths = self.positions(encoded)
+        if shown is not None:
+            symbols = F.embedding(shown.clamp(min=0), self.output.weight) * math.sqrt(self.config.hidden)
+            states = torch.where((shown >= 0)[..., None], symbols.to(states.dtype), states)
         states = self.dropout(states + position_codes(states.shape[1], states))
         mask = attention_mask(lengths, states.shape[1])
         for layer in self.decoder:
@@ -109,20 +118,32 @@ class OnePassModel(TranslationModel):
     ) -> list[Hypothesis]:
         """The most likely symbol at each position, in one pass, as a translation of at most ``maximum`` (B,) tokens.
 
-        The log-probability is that of these symbols, up to EOS or of all frames, and the score its mean over them.
+        The log-probability is that of these symbols, up to EOS, of all frames, or with those of a path's transitions.
+        The score is its mean over them.
         """
         hidden, lengths = self.evaluated(source, source_lengths)
-        project = self.projection() if len(source) >= MANY else self.project
-        never, found = self.never(forbid_unk), []
+        log_probs, best = self.best_symbols(hidden, self.never(forbid_unk))
+        return [
+            Hypothesis(tokens[:most], log_prob, log_prob / max(used, 1))
+            for (tokens, log_prob, used), most in zip(
+                self.read(hidden, lengths, log_probs, best), maximum.tolist(), strict=True
+            )
+        ]
+
+    def best_symbols(self, hidden: Tensor, never: list[int]) -> tuple[Tensor, Tensor]:
+        """The highest log-probability at each position of hidden states (B, T, H), and its symbol; (B, T) each."""
+        project = self.projection() if len(hidden) >= MANY else self.project
         parts = [largest_symbols(project(rows), never) for rows in hidden.flatten(0, 1).split(self.chunk)]
         log_probs, best = (torch.cat(part).view(hidden.shape[:2]) for part in zip(*parts, strict=True))
-        for row, values, length, most in zip(
-            best.tolist(), log_probs.tolist(), lengths.tolist(), maximum.tolist(), strict=True
-        ):
+        return log_probs, best
+
+    def read(
+        self, hidden: Tensor, lengths: Tensor, log_probs: Tensor, best: Tensor
+    ) -> Iterator[tuple[list[int], float, int]]:
+        """The translation of each sentence, its log-probability, and the number of positions it was made from."""
+        for row, values, length in zip(best.tolist(), log_probs.tolist(), lengths.tolist(), strict=True):
             tokens, used = self.tokens(row[:length])
-            log_prob = sum(values[:used])
-            found.append(Hypothesis(tokens[:most], log_prob, log_prob / max(used, 1)))
-        return found
+            yield tokens, sum(values[:used]), used
 
     @property
     def chunk(self) -> int:
@@ -179,7 +200,21 @@ class RowModel(OnePassModel):
         return [PAD, *super().never(forbid_unk)]
 
 
-class FrameModel(OnePassModel):
+class UpsampledModel(OnePassModel):
+    """Each source token has ``copies`` positions side by side, each a projection of its own of the encoded token."""
+
+    def __init__(self, config: ModelConfig, source_size: int, target_size: int, copies: int) -> None:
+        super().__init__(config, source_size, target_size)
+        self.copies = copies
+        self.upsample = nn.Linear(config.hidden, copies * config.hidden)
+
+    def positions(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
+        """The positions of each encoded token, side by side."""
+        apart = self.upsample(encoded.states).unflatten(-1, (self.copies, -1))
+        return apart.flatten(1, 2), encoded.lengths * self.copies
+
+
+class FrameModel(UpsampledModel):
     """Kind "ctc": ``upsampling`` frames per source token, each a token or blank; see :func:`collapsed`.
 
     The id of blank is that of padding.
@@ -193,13 +228,7 @@ class FrameModel(OnePassModel):
     """
 
     def __init__(self, config: ModelConfig, source_size: int, target_size: int) -> None:
-        super().__init__(config, source_size, target_size)
-        self.upsample = nn.Linear(config.hidden, config.upsampling * config.hidden)
-
-    def positions(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
-        """The frames of each encoded token, side by side."""
-        frames = self.upsample(encoded.states).unflatten(-1, (self.config.upsampling, -1))
-        return frames.flatten(1, 2), encoded.lengths * self.config.upsampling
+        super().__init__(config, source_size, target_size, config.upsampling)
 
     def tokens(self, best: list[int]) -> tuple[list[int], int]:
         """The collapsed frames."""

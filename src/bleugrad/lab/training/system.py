@@ -57,8 +57,9 @@ class TranslationSystem:
 
         Args:
             lines: one sentence each.
-            beam: width of the search, 1 to 1,000; 1 is greedy. Default: 5, or 1 for one-pass models. A "nat" model has
-                no beam search. A beam of a "ctc" model sums the probabilities of all frames that give a translation.
+            beam: width of the search, 1 to 1,000; 1 is greedy. Default: 5, or 1 for one-pass models. "nat" and "graph"
+                models have no beam search. A beam of a "ctc" model sums the probabilities of all
+                frames that give a translation.
         """
         return [best[0].text for best in self.search(lines, beam)]
 
@@ -92,8 +93,8 @@ class TranslationSystem:
             return 1 if model.one_pass else USUAL_BEAM
         if not isinstance(beam, int) or not 1 <= beam <= WIDEST_BEAM:
             raise UsageError(f"beam is {beam!r}; expected 1 to {WIDEST_BEAM}")
-        if model.kind == "nat" and beam > 1:
-            raise UsageError(f"beam is {beam} with model.kind 'nat', which has no beam search; expected 1")
+        if model.kind in ("nat", "graph") and beam > 1:
+            raise UsageError(f"beam is {beam} with model.kind {model.kind!r}, which has no beam search; expected 1")
         return beam
 
     def _check_tokenised(self, lines: Sequence[str], first: int) -> None:

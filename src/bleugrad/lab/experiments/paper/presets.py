@@ -43,9 +43,15 @@ def _transformer(values: Settings, **more: Any) -> Settings:
 def _one_pass(values: Settings, **more: Any) -> Settings:
     """The protocol of a training preset with a one-pass model: higher rates, because the first phase ends far away."""
     tuning = {"epochs": 4, "learning_rate": 1e-3, "factors": (0.5, 2.0)}
+    branches = ONE_PASS_BRANCHES | (select(("bound",), {}) if values["model"]["kind"] == "nat" else {})
+    glancing = {name: value for name, value in values.get("objective", {}).items() if name != "name"}
+    if glancing:  # goes on as it ended; with higher rates expected BLEU falls at first
+        branches = {**branches, "ce": {"objective": {"glancing_first": glancing["glancing_last"]}}}
+        tuning = {**tuning, "learning_rate": 5e-4, "factors": (0.5, 1.0)}
     return merged(
         {
-            "branches": ONE_PASS_BRANCHES | (select(("bound",), {}) if values["model"]["kind"] == "nat" else {}),
+            "branches": branches,
+            **glancing,
             "data": values["data"],
             "model": values["model"],
             "base": values["optimizer"],
