@@ -1,5 +1,6 @@
 """One-pass models in training: their objectives, and runs from start to translation."""
 
+import io
 import json
 import math
 import shutil
@@ -167,6 +168,20 @@ def test_train_tune_evaluate_and_translate(run, corpus, capsys, monkeypatch):
     assert [[one.text for one in best] for best in wide] == [[one.text for one in best] for best in alone]
     greedy = [best[0].log_prob for best in system.search(lines)]
     assert all(found[0].log_prob >= one for found, one in zip(wide, greedy, strict=True))  # a sum over frames
+
+
+def test_minimum_bayes_risk_of_a_run(run, corpus, capsys, monkeypatch):
+    assert main(["evaluate", str(run), "--search", "mbr"]) == 0
+    assert "test, 5 sentences, mbr: BLEU " in capsys.readouterr().out
+    lines = (corpus / "test.de").read_text().splitlines()
+    assert load(run).translate(lines, search="mbr") == (run / "evaluations/test.mbr.txt").read_text().splitlines()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO((corpus / "test.de").read_bytes())))
+    assert main(["translate", str(run), "--search", "mbr"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(lines)
+    for words in (["--beam", "5"], ["--n-best", "2"]):
+        assert main(["translate", str(run), "--search", "mbr", *words]) == 2
+    with pytest.raises(UsageError, match="search is 'best'; expected one of beam, mbr"):
+        load(run).translate(lines, search="best")
 
 
 def test_tuning_without_an_objective_uses_the_plain_loss_and_says_so(run, capsys):

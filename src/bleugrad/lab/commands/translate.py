@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from bleugrad.lab.commands.lines import arriving_lines
-from bleugrad.lab.commands.options import BEAM, DEVICE
+from bleugrad.lab.commands.options import BEAM, DEVICE, SEARCH
 from bleugrad.lab.errors import UsageError
 
 
@@ -21,6 +21,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--batch", type=int, default=64, metavar="N", help="largest number of lines per batch (default: %(default)s)"
     )
+    parser.add_argument("--search", choices=("beam", "mbr"), default="beam", help=SEARCH)
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help=DEVICE)
 
 
@@ -37,8 +38,10 @@ def execute(arguments: Namespace) -> None:
 
     torch.set_num_threads(1)
     system = load(arguments.run, arguments.device)
-    beam = system.beam(arguments.beam)
-    _check_n_best(arguments.n_best, beam, f", the default of a {system.config.model.kind} model")
+    beam = None if arguments.search == "mbr" else system.beam(arguments.beam)
+    if arguments.search == "mbr" and (arguments.beam or arguments.n_best):
+        raise UsageError("beam or n_best is given with search 'mbr'; expected neither")
+    _check_n_best(arguments.n_best, beam or 1, f", the default of a {system.config.model.kind} model")
     if sys.stdin.isatty():
         print("type a sentence and press Enter; Ctrl-D ends", file=sys.stderr)
 
@@ -51,7 +54,7 @@ def execute(arguments: Namespace) -> None:
     for lines in arriving_lines(sys.stdin.buffer, arguments.batch):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            translations = system.search(lines, beam, max(1, arguments.n_best), first=number + 1)
+            translations = system.search(lines, beam, max(1, arguments.n_best), number + 1, arguments.search)
         for warning in caught:
             print(f"bleugrad translate: {warning.message}", file=sys.stderr)
         for found in translations:

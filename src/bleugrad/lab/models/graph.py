@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from bleugrad import Graph
 from bleugrad.lab.models.config import ModelConfig
-from bleugrad.lab.models.one_pass import Encoded, UpsampledModel
+from bleugrad.lab.models.one_pass import Encoded, UpsampledModel, draw_several
 from bleugrad.lab.models.transformer import position_codes
 from bleugrad.lab.special_ids import EOS, PAD
 
@@ -31,6 +31,7 @@ class GraphModel(UpsampledModel):
     """
 
     reads = True
+    penalty_unit = 0.1
 
     def __init__(self, config: ModelConfig, source_size: int, target_size: int) -> None:
         super().__init__(config, source_size, target_size, config.vertices)
@@ -42,8 +43,11 @@ class GraphModel(UpsampledModel):
         hidden, lengths = self.decode(encoded, shown)
         return Graph(self.project(hidden), self.transitions(hidden, lengths), lengths=lengths)
 
-    def transitions(self, hidden: Tensor, lengths: Tensor) -> Tensor:
-        """Log-probabilities (B, T, T) of the transitions between vertices, in float32 or finer."""
+    def transitions(self, hidden: Tensor, lengths: Tensor, penalty: float = 0.0) -> Tensor:
+        """Log-probabilities (B, T, T) of the transitions between vertices, in float32 or finer.
+
+        ``penalty`` is subtracted for every vertex that a transition skips, before they are normalised.
+        """
         numbered = hidden + position_codes(hidden.shape[1], hidden)
         both = self.leaving_entering(numbered).unflatten(-1, (2 * self.config.heads, -1)).transpose(1, 2)
         weights = self.head_weights(numbered).transpose(1, 2)
@@ -55,24 +59,55 @@ class GraphModel(UpsampledModel):
             possible = (vertex > vertex[:, None]) & (vertex < lengths[:, None, None])
             scores = scores.masked_fill(~possible[:, None], IMPOSSIBLE).log_softmax(-1)
             mixed: Tensor = (scores + weights.to(kind).log_softmax(1)[..., None]).logsumexp(1)
-            return mixed
+            skipped = (vertex - vertex[:, None] - 1).clamp(min=0).to(kind)
+            return (mixed - penalty * skipped).log_softmax(-1) if penalty else mixed
 
     def read(
-        self, hidden: Tensor, lengths: Tensor, log_probs: Tensor, best: Tensor
+        self, hidden: Tensor, lengths: Tensor, log_probs: Tensor, best: Tensor, penalty: float = 0.0
     ) -> Iterator[tuple[list[int], float, int]]:
         """Lookahead decoding: go from w to the vertex u with the highest E[w, u] * max_v P(v | u)."""
-        steps = self.transitions(hidden, lengths)
+        steps = self.transitions(hidden, lengths, penalty)
         vertex = torch.arange(hidden.shape[1], device=hidden.device)
         later = (vertex > vertex[:, None]) & (vertex < lengths[:, None, None])
         values, following = (steps + log_probs[:, None]).masked_fill(~later, -torch.inf).max(2)
         rows = zip(*(one.tolist() for one in (best, log_probs, values, following, lengths)), strict=True)
         for tokens, emitted, gained, after, length in rows:
-            path, total = [0], emitted[0]
-            while path[-1] < length - 1:
-                total += gained[path[-1]]
-                path.append(after[path[-1]])
+            path = followed(after, length)
+            total = emitted[0] + sum(gained[place] for place in path[:-1])
             yield [tokens[place] for place in path], total, len(path)
+
+    def distribution(self, hidden: Tensor, lengths: Tensor, never: list[int]) -> tuple[Graph, None]:
+        """The graph."""
+        transitions = self.transitions(hidden, lengths, self.skip_penalty)
+        return Graph(self.allowed(hidden, never), transitions, lengths=lengths), None
+
+    def drawn(
+        self, hidden: Tensor, lengths: Tensor, never: list[int], number: int, temperature: float
+    ) -> list[list[list[int]]]:
+        """Translations along paths drawn from the graph that is decoded, ``number`` of each sentence."""
+        output, _ = self.distribution(hidden, lengths, never)
+        tokens = draw_several(output.logits / temperature, number).tolist()
+        steps = output.transitions.masked_fill(output.transition_probs() == 0, IMPOSSIBLE)
+        following = draw_several(steps / temperature, number).tolist()  # of every vertex; a path visits it once
+        found = []
+        for symbols, after, length in zip(tokens, following, lengths.tolist(), strict=True):
+            pairs = zip(symbols, after, strict=True)
+            found.append([[row[place] for place in followed(way, length)] for row, way in pairs])
+        return found
 
     def never(self, forbid_unk: bool) -> list[int]:
         """Never PAD, EOS, BOS, and UNK if it is forbidden."""
         return [PAD, EOS, *super().never(forbid_unk)]
+
+
+def followed(after: list[int], length: int) -> list[int]:
+    """The path from vertex 0 to the last, ``after[w]`` being the vertex that follows w.
+
+    Example:
+        >>> followed([2, 3, 3, 0], 4)
+        [0, 2, 3]
+    """
+    path = [0]
+    while path[-1] < length - 1:
+        path.append(after[path[-1]])
+    return path

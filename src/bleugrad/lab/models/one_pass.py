@@ -7,11 +7,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from bleugrad import CTC
 from bleugrad.lab.models.config import ModelConfig
 from bleugrad.lab.models.dropout import Dropout
 from bleugrad.lab.models.protocol import TranslationModel, check_source
@@ -20,6 +22,7 @@ from bleugrad.lab.models.search.largest import largest
 from bleugrad.lab.models.search.prefixes import prefix_beam
 from bleugrad.lab.models.transformer import Layer, position_codes
 from bleugrad.lab.special_ids import BOS, EOS, PAD, UNK
+from bleugrad.outputs import Output
 
 MANY = 16
 """Sentences from which on aligned rows of logits save more time than the copy of the projection takes."""
@@ -60,6 +63,9 @@ class OnePassModel(TranslationModel):
     """What one-pass models share: an encoder, and decoder layers over positions that come from the source."""
 
     reads = False  # whether decoder layers read the encoded source
+    skip_penalty = 0.0  # subtracted from the logit of the symbol that makes translations shorter, in use
+    skipping: ClassVar[int | None] = None  # this symbol
+    penalty_unit = 1.0  # a usual step of the penalty
 
     def __init__(self, config: ModelConfig, source_size: int, target_size: int) -> None:
         super().__init__(config, source_size, target_size)
@@ -122,23 +128,50 @@ class OnePassModel(TranslationModel):
         The score is its mean over them.
         """
         hidden, lengths = self.evaluated(source, source_lengths)
-        log_probs, best = self.best_symbols(hidden, self.never(forbid_unk))
+        penalty = self.skip_penalty
+        log_probs, best = self.best_symbols(hidden, self.never(forbid_unk), penalty)
         return [
             Hypothesis(tokens[:most], log_prob, log_prob / max(used, 1))
             for (tokens, log_prob, used), most in zip(
-                self.read(hidden, lengths, log_probs, best), maximum.tolist(), strict=True
+                self.read(hidden, lengths, log_probs, best, penalty), maximum.tolist(), strict=True
             )
         ]
 
-    def best_symbols(self, hidden: Tensor, never: list[int]) -> tuple[Tensor, Tensor]:
+    def best_symbols(self, hidden: Tensor, never: list[int], penalty: float = 0.0) -> tuple[Tensor, Tensor]:
         """The highest log-probability at each position of hidden states (B, T, H), and its symbol; (B, T) each."""
         project = self.projection() if len(hidden) >= MANY else self.project
-        parts = [largest_symbols(project(rows), never) for rows in hidden.flatten(0, 1).split(self.chunk)]
+        rows = hidden.flatten(0, 1).split(self.chunk)
+        parts = [largest_symbols(self.penalised(project(some), penalty), never) for some in rows]
         log_probs, best = (torch.cat(part).view(hidden.shape[:2]) for part in zip(*parts, strict=True))
         return log_probs, best
 
+    def penalised(self, logits: Tensor, penalty: float) -> Tensor:
+        """The logits with the penalty of the skipping symbol, in place."""
+        if penalty and self.skipping is not None:
+            logits[..., self.skipping] -= penalty
+        return logits
+
+    def distribution(self, hidden: Tensor, lengths: Tensor, never: list[int]) -> tuple[Tensor | Output, Tensor | None]:
+        """The output that is decoded, and a mask of its positions if EOS ends it."""
+        raise NotImplementedError
+
+    def allowed(self, hidden: Tensor, never: list[int]) -> Tensor:
+        """Logits (B, T, V) in float32 or finer, with the penalty, and -inf for symbols that are never chosen."""
+        logits = self.penalised(self.project(hidden), self.skip_penalty)
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        logits[..., never] = -torch.inf
+        return logits
+
+    def drawn(
+        self, hidden: Tensor, lengths: Tensor, never: list[int], number: int, temperature: float
+    ) -> list[list[list[int]]]:
+        """Translations drawn from the distribution that is decoded, ``number`` of each sentence."""
+        symbols = draw_several(self.allowed(hidden, never) / temperature, number)
+        rows = zip(symbols.tolist(), lengths.tolist(), strict=True)
+        return [[self.tokens(row[:length])[0] for row in several] for several, length in rows]
+
     def read(
-        self, hidden: Tensor, lengths: Tensor, log_probs: Tensor, best: Tensor
+        self, hidden: Tensor, lengths: Tensor, log_probs: Tensor, best: Tensor, penalty: float = 0.0
     ) -> Iterator[tuple[list[int], float, int]]:
         """The translation of each sentence, its log-probability, and the number of positions it was made from."""
         for row, values, length in zip(best.tolist(), log_probs.tolist(), lengths.tolist(), strict=True):
@@ -180,6 +213,11 @@ class RowModel(OnePassModel):
     """
 
     reads = True
+    skipping = EOS
+
+    def distribution(self, hidden: Tensor, lengths: Tensor, never: list[int]) -> tuple[Tensor, Tensor]:
+        """Rows, of which EOS ends the sentence."""
+        return self.allowed(hidden, never), places(lengths, hidden.shape[1])
 
     def positions(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
         """The encoded token at the same place of the source, or the last one."""
@@ -227,8 +265,14 @@ class FrameModel(UpsampledModel):
         (torch.Size([2, 9, 40]), tensor([9, 6]))
     """
 
+    skipping = BLANK
+
     def __init__(self, config: ModelConfig, source_size: int, target_size: int) -> None:
         super().__init__(config, source_size, target_size, config.upsampling)
+
+    def distribution(self, hidden: Tensor, lengths: Tensor, never: list[int]) -> tuple[CTC, None]:
+        """Frames."""
+        return CTC(self.allowed(hidden, never), blank_id=BLANK, lengths=lengths), None
 
     def tokens(self, best: list[int]) -> tuple[list[int], int]:
         """The collapsed frames."""
@@ -240,7 +284,7 @@ class FrameModel(UpsampledModel):
     ) -> list[list[Hypothesis]]:
         """The ``n_best`` translations of :func:`prefix_beam`; the score is the log-probability per frame."""
         hidden, lengths = self.evaluated(source, source_lengths)
-        log_probs = symbol_log_probs(self.project(hidden), self.never(forbid_unk))
+        log_probs = symbol_log_probs(self.penalised(self.project(hidden), self.skip_penalty), self.never(forbid_unk))
         found = []
         for rows, length, longest in zip(log_probs, lengths.tolist(), maximum.tolist(), strict=True):
             best = prefix_beam(rows[:length], BLANK, width, longest)[:n_best]
@@ -250,6 +294,13 @@ class FrameModel(UpsampledModel):
     def never(self, forbid_unk: bool) -> list[int]:
         """Never EOS, BOS, and UNK if it is forbidden."""
         return [EOS, *super().never(forbid_unk)]
+
+
+def draw_several(logits: Tensor, number: int) -> Tensor:
+    """``number`` symbols from each row of logits (B, T, V), as (B, number, T)."""
+    batch, steps, vocabulary = logits.shape
+    drawn = torch.multinomial(logits.softmax(-1).view(-1, vocabulary), number, replacement=True)
+    return drawn.view(batch, steps, number).transpose(1, 2)
 
 
 def symbol_log_probs(logits: Tensor, never: list[int]) -> Tensor:

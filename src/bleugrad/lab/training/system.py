@@ -26,6 +26,9 @@ MOST_TOKENS = 1000
 USUAL_BEAM = 5
 """Width of a search if none is given."""
 
+SEARCHES = ("beam", "mbr")
+"""How translations are found."""
+
 WIDEST_BEAM = 1000
 """Hypotheses of a search; a wider one finds no better translation, and takes memory in proportion."""
 
@@ -49,7 +52,7 @@ class TranslationSystem:
         self.processes = processes
         self._cased = any(token != token.lower() for token in vocabularies.source.tokens)
 
-    def translate(self, lines: Sequence[str], beam: int | None = None) -> list[str]:
+    def translate(self, lines: Sequence[str], beam: int | None = None, search: str = "beam") -> list[str]:
         """The best translation of each line.
 
         Lines and translations look like the training text: ordinary text if the run was trained with ``--data-raw``,
@@ -60,11 +63,13 @@ class TranslationSystem:
             beam: width of the search, 1 to 1,000; 1 is greedy. Default: 5, or 1 for one-pass models. "nat" and "graph"
                 models have no beam search. A beam of a "ctc" model sums the probabilities of all
                 frames that give a translation.
+            search: "beam", or "mbr" for the candidate that is closest to the model's own output, on average (minimum
+                Bayes risk, :func:`bleugrad.mbr`); some candidates are samples.
         """
-        return [best[0].text for best in self.search(lines, beam)]
+        return [best[0].text for best in self.search(lines, beam, search=search)]
 
     def search(
-        self, lines: Sequence[str], beam: int | None = None, n_best: int = 1, first: int = 1
+        self, lines: Sequence[str], beam: int | None = None, n_best: int = 1, first: int = 1, search: str = "beam"
     ) -> list[list[Translation]]:
         """The ``n_best`` translations of each line, the best first; fewer if the search finds fewer.
 
@@ -73,7 +78,13 @@ class TranslationSystem:
             beam: as for :meth:`translate`.
             n_best: translations per line, at most ``beam``.
             first: number of the first line, for warnings.
+            search: as for :meth:`translate`. With "mbr" there is one translation, its score is that of
+                :func:`bleugrad.mbr`, and its log-probability is not known (NaN).
         """
+        if search not in SEARCHES:
+            raise UsageError(f"search is {search!r}; expected one of {', '.join(SEARCHES)}")
+        if search == "mbr" and (beam is not None or n_best != 1):
+            raise UsageError(f"beam is {beam} and n_best {n_best} with search 'mbr'; expected None and 1")
         if isinstance(lines, str) or not isinstance(lines, Sequence) or not all(isinstance(one, str) for one in lines):
             raise TypeError(f"lines is a {type(lines).__name__}; expected a list of texts, one per sentence")
         beam = self.beam(beam)
@@ -82,7 +93,10 @@ class TranslationSystem:
         self._check_tokenised(lines, first)
         sources = [self._encoded(line, number) for number, line in enumerate(lines, start=first)]
         settings = self.config.evaluation
-        found = translate_ids(self.model, sources, settings, self.processes, width=beam, n_best=n_best)
+        starts = self.vocabularies.target.word_start()
+        word_start = None if starts is None else torch.tensor(starts, device=self.processes.device)
+        options = {"width": beam, "n_best": n_best, "search": search, "word_start": word_start}
+        found = translate_ids(self.model, sources, settings, self.processes, **options)  # type: ignore[arg-type]
         decode = self.vocabularies.target.decode
         return [[Translation(decode(one.tokens), one.log_prob, one.score) for one in best] for best in found]
 
