@@ -36,13 +36,19 @@ def test_transitions_are_a_mixture_of_heads(model, source):
             assert not given[w, length:].any()
 
 
+@pytest.mark.parametrize("penalty", [0.0, 0.3])
 @pytest.mark.parametrize("forbid_unk", [False, True])
-def test_lookahead_goes_to_the_best_token_and_transition(model, source, forbid_unk):
+def test_lookahead_goes_to_the_best_token_and_transition(model, source, forbid_unk, penalty):
+    model.skip_penalty = penalty
     found = model.translate(*source, torch.full((3,), 100), forbid_unk)
     graph = model.graph(model.encode(*source))
     log_probs = graph.logits.log_softmax(-1)
     log_probs[..., [0, 2, 3, *([1] * forbid_unk)]] = -torch.inf
     transitions = graph.transition_probs().log()
+    for b, length in enumerate(graph.lengths.tolist()):
+        for w in range(length - 1):
+            lower = penalty * torch.arange(length - w - 1, dtype=torch.float64)
+            transitions[b, w, w + 1 : length] = (transitions[b, w, w + 1 : length] - lower).log_softmax(0)
     for sentence, (hypothesis, length) in enumerate(zip(found, graph.lengths.tolist(), strict=True)):
         place, tokens, total = 0, [], 0.0
         while True:

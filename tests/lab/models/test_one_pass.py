@@ -91,6 +91,23 @@ def test_translations_are_the_argmax_and_one_at_a_time_they_are_the_same(seed, k
     assert [one.tokens for one in cut] == [one.tokens[:most] for one, most in zip(found, (1, 2, 0), strict=True)]
 
 
+@pytest.mark.parametrize("kind", SYMBOLS)
+def test_the_penalty_lowers_a_bias(seed, kind, source):
+    model, other = make(kind).eval(), make(kind).eval()
+    torch.nn.init.normal_(model.output.weight, std=2.0)
+    with torch.no_grad():
+        model.output.bias[{"nat": 3, "ctc": 0}[kind]] += 20.0  # nothing is emitted
+        other.load_state_dict(model.state_dict())
+        other.output.bias[{"nat": 3, "ctc": 0}[kind]] -= 15.0
+    model.skip_penalty = 15.0
+    many = torch.full((3,), 100)
+    found, wanted = (one.translate(*source, many) for one in (model, other))
+    assert [one.tokens for one in found] == [one.tokens for one in wanted]
+    assert [one.log_prob for one in found] == pytest.approx([one.log_prob for one in wanted])
+    model.skip_penalty = 0.0
+    assert sum(len(one.tokens) for one in found) > sum(len(one.tokens) for one in model.translate(*source, many))
+
+
 def test_collapse_by_definition():
     for frames in itertools.product(range(3), repeat=5):
         assert collapsed(list(frames)) == expected_translation("ctc", frames)

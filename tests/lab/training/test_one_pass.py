@@ -10,14 +10,17 @@ import torch
 
 import bleugrad
 from bleugrad.lab.commands.main import main
+from bleugrad.lab.data.preparation import prepare_split
 from bleugrad.lab.errors import UsageError
 from bleugrad.lab.models.config import ModelConfig
 from bleugrad.lab.models.kinds import build_model
 from bleugrad.lab.settings.loading import build
 from bleugrad.lab.special_ids import EOS
 from bleugrad.lab.training.config import TrainConfig
+from bleugrad.lab.training.evaluation import evaluate
 from bleugrad.lab.training.objectives.build import build_objective
 from bleugrad.lab.training.run import train_run
+from bleugrad.lab.training.skip_penalty import best_penalty
 from bleugrad.lab.training.system import load
 from tests.lab.training.corpora import objective_config, small_config
 from tests.lab.training.test_objectives import TARGETS, make_batch
@@ -168,6 +171,38 @@ def test_train_tune_evaluate_and_translate(run, corpus, capsys, monkeypatch):
     assert [[one.text for one in best] for best in wide] == [[one.text for one in best] for best in alone]
     greedy = [best[0].log_prob for best in system.search(lines)]
     assert all(found[0].log_prob >= one for found, one in zip(wide, greedy, strict=True))  # a sum over frames
+
+
+def test_the_penalty_is_chosen_on_validation_saved_and_can_be_set(run, corpus, capsys):
+    system = load(run)
+    chosen, unit = json.loads((run / "summary.json").read_text())["skip_penalty"], system.model.penalty_unit
+    assert system.model.skip_penalty == chosen
+    split = prepare_split(system.config.data, "valid")
+    found = {}
+    for step in (0, -1, 1, 2, 3, 4):
+        other = load(run, skip_penalty=step * unit)
+        assert other.model.skip_penalty == step * unit
+        found[step * unit] = evaluate(other, split, "valid").scores.bleu
+    assert found[chosen] == max(found.values())
+    assert main(["evaluate", str(run), "--skip-penalty", "2.5"]) == 0
+    saved = (run / "evaluations" / "test.greedy.txt").read_text().splitlines()
+    assert load(run, skip_penalty=2.5).translate((corpus / "test.de").read_text().splitlines()) == saved
+    assert main(["translate", str(run), "--skip-penalty", "nan"]) == 2
+    assert "skip_penalty is nan; expected a finite number" in capsys.readouterr().err
+
+
+def test_the_best_penalty_is_the_first_of_the_best():
+    model, measured = make("graph"), []
+
+    def measure():
+        measured.append(model.skip_penalty)
+        return {2: 0.5, 4: 0.5}.get(round(model.skip_penalty / model.penalty_unit), 0.1)
+
+    assert best_penalty(model, 0.3, measure) == 2 * model.penalty_unit
+    assert measured == [step * model.penalty_unit for step in (-1, 1, 2, 3, 4)]
+    assert best_penalty(model, 0.5, measure) == 0 == model.skip_penalty
+    lstm = build_model(ModelConfig("lstm", embedding=4, hidden=4), 12, 12)
+    assert best_penalty(lstm, 0.5, measure) == 0
 
 
 def test_minimum_bayes_risk_of_a_run(run, corpus, capsys, monkeypatch):

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from bleugrad.lab.commands.lines import arriving_lines
-from bleugrad.lab.commands.options import BEAM, DEVICE, SEARCH
+from bleugrad.lab.commands.options import BEAM, DEVICE, PENALTY, SEARCH
 from bleugrad.lab.errors import UsageError
 
 
@@ -22,6 +22,7 @@ def configure(parser: ArgumentParser) -> None:
         "--batch", type=int, default=64, metavar="N", help="largest number of lines per batch (default: %(default)s)"
     )
     parser.add_argument("--search", choices=("beam", "mbr"), default="beam", help=SEARCH)
+    parser.add_argument("--skip-penalty", type=float, metavar="X", help=PENALTY)
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help=DEVICE)
 
 
@@ -37,7 +38,7 @@ def execute(arguments: Namespace) -> None:
     from bleugrad.lab.training.system import Translation, load
 
     torch.set_num_threads(1)
-    system = load(arguments.run, arguments.device)
+    system = load(arguments.run, arguments.device, arguments.skip_penalty)
     beam = None if arguments.search == "mbr" else system.beam(arguments.beam)
     if arguments.search == "mbr" and (arguments.beam or arguments.n_best):
         raise UsageError("beam or n_best is given with search 'mbr'; expected neither")

@@ -31,7 +31,7 @@ class GraphModel(UpsampledModel):
     """
 
     reads = True
-    penalty_unit = 0.1
+    penalty_unit = 0.05
 
     def __init__(self, config: ModelConfig, source_size: int, target_size: int) -> None:
         super().__init__(config, source_size, target_size, config.vertices)

@@ -65,7 +65,7 @@ class OnePassModel(TranslationModel):
     reads = False  # whether decoder layers read the encoded source
     skip_penalty = 0.0  # subtracted from the logit of the symbol that makes translations shorter, in use
     skipping: ClassVar[int | None] = None  # this symbol
-    penalty_unit = 1.0  # a usual step of the penalty
+    penalty_unit = 0.5  # a usual step of the penalty
 
     def __init__(self, config: ModelConfig, source_size: int, target_size: int) -> None:
         super().__init__(config, source_size, target_size)

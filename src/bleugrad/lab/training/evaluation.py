@@ -53,10 +53,15 @@ class Evaluation:
 
 
 def evaluate_run(
-    directory: Path, device: str, split: str, beams: Iterable[int | None], search: str = "beam"
+    directory: Path,
+    device: str,
+    split: str,
+    beams: Iterable[int | None],
+    search: str = "beam",
+    skip_penalty: float | None = None,
 ) -> Iterator[Evaluation]:
     """Translate a split of the corpus of a training run with its best model, and save and return the results."""
-    system = load(directory, device)
+    system = load(directory, device, skip_penalty)
     if system.config.threads:
         torch.set_num_threads(system.config.threads)
     sentences = prepare_split(system.config.data, split)

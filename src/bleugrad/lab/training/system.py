@@ -12,11 +12,13 @@ from bleugrad.lab.data.raw_text import untokenised
 from bleugrad.lab.errors import FailureError, UsageError
 from bleugrad.lab.extras import require_translation
 from bleugrad.lab.models.kinds import build_model
+from bleugrad.lab.models.one_pass import OnePassModel
 from bleugrad.lab.models.protocol import TranslationModel
 from bleugrad.lab.training.checkpoints import BEST, FOLDER, put_weights, read_checkpoint
 from bleugrad.lab.training.config import TrainConfig
 from bleugrad.lab.training.processes import SingleProcess
 from bleugrad.lab.training.run import read_config
+from bleugrad.lab.training.skip_penalty import check_penalty
 from bleugrad.lab.training.translation import translate_ids
 from bleugrad.lab.training.vocabularies import Vocabularies
 
@@ -133,12 +135,15 @@ class TranslationSystem:
         return tokens[:MOST_TOKENS]
 
 
-def load(run: str | PathLike[str], device: str = "auto") -> TranslationSystem:
+def load(run: str | PathLike[str], device: str = "auto", skip_penalty: float | None = None) -> TranslationSystem:
     """The best model of a training run.
 
     Args:
         run: the directory of a run of ``bleugrad train`` or ``bleugrad tune``.
         device: "cpu", "cuda", or "auto", which is a GPU if there is one.
+        skip_penalty: one-pass models: what is subtracted from the logit of EOS (nat) or blank (ctc), or for each
+            skipped vertex (graph). Higher penalties make longer translations. Default: the one that was chosen on the
+            validation text.
 
     Example::
 
@@ -162,4 +167,11 @@ def load(run: str | PathLike[str], device: str = "auto") -> TranslationSystem:
     with torch.random.fork_rng(devices=[]):  # the caller's random state stays the same
         model = build_model(config.model, len(vocabularies.source), len(vocabularies.target))
     put_weights(model, checkpoint.weights, path)
+    if isinstance(model, OnePassModel):
+        chosen = checkpoint.state.get("skip_penalty", 0.0) if skip_penalty is None else skip_penalty
+        model.skip_penalty = check_penalty(chosen)
+    elif skip_penalty is not None:
+        raise UsageError(
+            f"skip_penalty is {skip_penalty} with model.kind {config.model.kind!r}; expected a one-pass model"
+        )
     return TranslationSystem(model, vocabularies, config, SingleProcess(device))

@@ -16,8 +16,8 @@ from bleugrad.lab.special_ids import EOS
 SAMPLES, TEMPERATURE = 16, 0.5
 """Candidates that a one-pass model draws, and how."""
 
-FURTHER = (0.0, 0.5, 1.0, 1.5)
-"""Penalties of skipping, beyond that of the model, whose translations are candidates of a one-pass model."""
+FURTHER = (0, 1, 2, 3)
+"""Penalties of skipping beyond that of the model, in its units, whose translations are candidates."""
 
 DRAWN = 32
 """Samples of an autoregressive model, which are its candidates too."""
