@@ -21,6 +21,7 @@ LIBRARY = {
     "outputs": {"arguments", "backends", "references", "matches"},
     "scores": CORE,
     "expectation": CORE,
+    "consensus": CORE | {"expectation"},
     "losses": CORE | {"expectation"},
     "tokenizers": {"arguments"},
     "explanation": CORE | {"expectation"},

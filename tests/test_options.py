@@ -239,6 +239,12 @@ SUBJECTS = {
         SCORE
         | {"hypothesis_lengths": torch.tensor([6, 3]), "level": "sentence", "ignore_index": 1, "word_start": STARTS},
     ),
+    "mbr": Subject(
+        bleugrad.mbr,
+        [bleugrad.mbr],
+        {"output": draw(B, T, V), "candidates": CANDIDATES},
+        SCORE | {"mask": FEWER, "eos_id": EOS, "word_start": STARTS, "ignore_index": 1},
+    ),
     "explain": Subject(
         bleugrad.explain,
         [bleugrad.explain],

@@ -22,6 +22,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bleugrad.consensus import MBRResult, mbr
     from bleugrad.expectation import expected_bleu
     from bleugrad.explanation.explain import explain
     from bleugrad.lab.training.system import load
@@ -48,6 +49,7 @@ _HOMES = {
     "ExpectedBLEUResult": "bleugrad.scores.results",
     "FedSamplesBLEULoss": "bleugrad.losses.fed_samples",
     "Graph": "bleugrad.outputs.graph",
+    "MBRResult": "bleugrad.consensus",
     "MinimumRiskLoss": "bleugrad.losses.minimum_risk",
     "Projection": "bleugrad.outputs.rows",
     "ReinforceLoss": "bleugrad.losses.reinforce",
@@ -58,6 +60,7 @@ _HOMES = {
     "expected_bleu_loss": "bleugrad.losses.expected",
     "explain": "bleugrad.explanation.explain",
     "load": "bleugrad.lab.training.system",
+    "mbr": "bleugrad.consensus",
     "minimum_risk_loss": "bleugrad.losses.minimum_risk",
     "reinforce_loss": "bleugrad.losses.reinforce",
     "unbiased_bleu_loss": "bleugrad.losses.unbiased",
@@ -72,6 +75,7 @@ __all__ = [
     "ExpectedBLEUResult",
     "FedSamplesBLEULoss",
     "Graph",
+    "MBRResult",
     "MinimumRiskLoss",
     "Projection",
     "ReinforceLoss",
@@ -83,6 +87,7 @@ __all__ = [
     "expected_bleu_loss",
     "explain",
     "load",
+    "mbr",
     "minimum_risk_loss",
     "reinforce_loss",
     "unbiased_bleu_loss",

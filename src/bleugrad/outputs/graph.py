@@ -1,5 +1,7 @@
 """The output of a model that walks a graph (DA-Transformer): tokens along a random path."""
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -9,8 +11,9 @@ from bleugrad.matches.method import MatchMethod
 from bleugrad.matches.paths import path_statistics
 from bleugrad.matches.statistics import ExpectedStatistics
 from bleugrad.outputs.output import UnalignedOutput
+from bleugrad.outputs.path_likelihood import path_log_probs
 from bleugrad.outputs.rows import check_floating
-from bleugrad.references.sequences import check_lengths
+from bleugrad.references.sequences import check_lengths, close_up, reads_back
 from bleugrad.references.targets import Targets
 
 
@@ -21,6 +24,10 @@ class Graph(UnalignedOutput):
     ends at the last vertex. The output is one token from each vertex it visits. Pass it wherever logits are accepted.
     Labels are references: (B, R) for any R, padded with ``ignore_index``. Matches, totals, the distribution of the
     length and the expected brevity penalty are all **exact**. No certified interval is offered.
+
+    ``cross_entropy_weight`` of a loss adds the negative log-likelihood of the labels over all paths, **exact**, per
+    token of the labels. It is 0 for labels that no path can emit: more tokens than vertices, or one token and several
+    vertices.
 
     Args:
         logits: (B, T, V), any floating type.
@@ -61,17 +68,42 @@ class Graph(UnalignedOutput):
     def statistics(self, targets: Targets, method: MatchMethod, label_log_probs: bool = False) -> ExpectedStatistics:
         """See :meth:`Output.statistics`."""
         self.check_options(targets)
+        labels, numbers, wanted = None, None, None
         if label_log_probs:
-            raise TypeError("cross_entropy_weight is above 0, but Graph has no cross-entropy of labels; expected 0")
-        asked = (targets.columns, None, None, self.sharpness, self.inplace)
-        match_probs = operations.row_probabilities(self.logits, *asked)[0]
-        return path_statistics(match_probs, self._transition_probs(targets), targets, method)
+            if targets.labels is None or targets.labelled is None:
+                raise TypeError("labels is None; expected (B, R) token ids, since cross_entropy_weight is above 0")
+            labels, numbers = close_up(targets.labels, targets.labelled)
+            wanted = self._at_all_vertices(labels)
+        asked = (targets.columns, wanted, None, self.sharpness, self.inplace)
+        probs = operations.row_probabilities(self.logits, *asked)
+        transitions = self._transition_probs(targets.limits, targets.mask, targets.checked)
+        found = path_statistics(probs[0], transitions, targets, method)
+        if labels is None or numbers is None:
+            return found
+        log_probs = path_log_probs(probs[1], transitions, targets.limits, numbers)
+        shared = log_probs.masked_fill(log_probs == -torch.inf, 0) / numbers.clamp(min=1)
+        return replace(found, label_log_probs=shared[:, None].expand_as(labels))
 
-    def _transition_probs(self, targets: Targets) -> Tensor:
+    def emissions(self, labels: Tensor) -> Tensor:
+        """The log-probability of each of the labels (B, R), ids of the vocabulary, at each vertex: (B, T, R)."""
+        with torch.autocast(self.device.type, enabled=False):
+            wanted = self._at_all_vertices(labels)
+            log_probs: Tensor = operations.row_probabilities(self.logits, labels[:, :0], wanted, None, 1.0, False)[1]
+            return log_probs
+
+    def transition_probs(self) -> Tensor:
         """Probabilities (B, T, T) of the transitions, 0 on and below the diagonal and past the last vertex."""
-        steps, limits = self.shape[1], targets.limits
-        vertex = torch.arange(steps, device=limits.device)
-        checked, mask = targets.checked, targets.mask
+        batch, steps, _ = self.shape
+        limits = torch.full((batch,), steps, device=self.device) if self.lengths is None else self.lengths
+        with torch.autocast(self.device.type, enabled=False):
+            return self._transition_probs(limits, None, reads_back(limits))
+
+    def _at_all_vertices(self, labels: Tensor) -> Tensor:
+        return labels[:, None].expand(-1, self.shape[1], -1).contiguous()
+
+    def _transition_probs(self, limits: Tensor, mask: Tensor | None, checked: bool) -> Tensor:
+        """:meth:`transition_probs` with the first ``limits`` (B,) vertices."""
+        vertex = torch.arange(self.shape[1], device=limits.device)
         if checked and mask is not None and not bool((mask == (vertex < limits[:, None])).all()):
             raise ValueError("mask leaves out vertices before others that count; expected True first, as lengths do")
         possible = (vertex > vertex[:, None]) & (vertex < limits[:, None, None])

@@ -11,7 +11,8 @@ from bleugrad.lab.models.kinds import build_model
 from bleugrad.lab.models.one_pass import collapsed
 from bleugrad.lab.models.transformer import position_codes
 
-KINDS = ("nat", "ctc")
+SYMBOLS = ("nat", "ctc")
+KINDS = (*SYMBOLS, "graph")
 
 
 def make(kind, **more):
@@ -49,6 +50,7 @@ def test_every_position_sees_the_whole_source(model, source):
 def test_number_of_positions(source):
     _, lengths = source
     assert make("nat", position_factor=1.5, position_extra=2)(*source)[1].tolist() == [10, 5, 8]
+    assert make("graph", vertices=2)(*source)[1].tolist() == (2 * lengths).tolist()
     assert make("ctc", upsampling=4)(*source)[1].tolist() == (4 * lengths).tolist()
 
 
@@ -61,7 +63,7 @@ def expected_translation(kind, symbols):
 
 
 @pytest.mark.parametrize("forbid_unk", [False, True])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SYMBOLS)
 def test_translations_are_the_argmax_and_one_at_a_time_they_are_the_same(seed, kind, forbid_unk, source):
     model = make(kind, dropout=0.5)  # dropout is off
     torch.nn.init.normal_(model.output.weight, std=2.0)  # so that every symbol occurs
@@ -89,6 +91,23 @@ def test_translations_are_the_argmax_and_one_at_a_time_they_are_the_same(seed, k
     assert [one.tokens for one in cut] == [one.tokens[:most] for one, most in zip(found, (1, 2, 0), strict=True)]
 
 
+@pytest.mark.parametrize("kind", SYMBOLS)
+def test_the_penalty_lowers_a_bias(seed, kind, source):
+    model, other = make(kind).eval(), make(kind).eval()
+    torch.nn.init.normal_(model.output.weight, std=2.0)
+    with torch.no_grad():
+        model.output.bias[{"nat": 3, "ctc": 0}[kind]] += 20.0  # nothing is emitted
+        other.load_state_dict(model.state_dict())
+        other.output.bias[{"nat": 3, "ctc": 0}[kind]] -= 15.0
+    model.skip_penalty = 15.0
+    many = torch.full((3,), 100)
+    found, wanted = (one.translate(*source, many) for one in (model, other))
+    assert [one.tokens for one in found] == [one.tokens for one in wanted]
+    assert [one.log_prob for one in found] == pytest.approx([one.log_prob for one in wanted])
+    model.skip_penalty = 0.0
+    assert sum(len(one.tokens) for one in found) > sum(len(one.tokens) for one in model.translate(*source, many))
+
+
 def test_collapse_by_definition():
     for frames in itertools.product(range(3), repeat=5):
         assert collapsed(list(frames)) == expected_translation("ctc", frames)
@@ -100,6 +119,25 @@ def test_the_smallest_and_no_batches(model):
     assert model(*none)[0].shape[0] == 0
     assert model.translate(*none, torch.empty(0)) == []
     assert len(model.translate(torch.tensor([[3]]), torch.tensor([1]), torch.tensor([9]))) == 1
+
+
+def test_shown_symbols_replace_the_source(model, source):
+    """Positions with equal symbols start alike; others as if nothing were shown."""
+    model.eval()
+    encoded = model.encode(*source)
+    before, _ = model.positions(encoded)
+    shown = torch.full(before.shape[:2], -1)
+    shown[:, 1], shown[0, 0] = 7, 5
+    starts = []
+    for layer in model.decoder:
+        layer.forward = lambda states, *_: starts.append(states) or states
+    model.decode(encoded, shown)
+    first = starts[0] - position_codes(before.shape[1], before)
+    embedded = model.output.weight * model.config.hidden**0.5
+    for place, symbol in enumerate((5, 7)):
+        torch.testing.assert_close(first[0, place], embedded[symbol], rtol=0, atol=1e-12)
+    torch.testing.assert_close(first[:, 2:], before[:, 2:], rtol=0, atol=1e-12)
+    torch.testing.assert_close(first[1:, 0], before[1:, 0], rtol=0, atol=1e-12)
 
 
 def test_codes_of_positions_differ():

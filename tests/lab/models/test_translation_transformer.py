@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from bleugrad.lab.errors import UsageError
 from bleugrad.lab.models.config import ModelConfig
 from bleugrad.lab.models.kinds import build_model
+from bleugrad.lab.models.transformer import attend
 from tests.lab.models import naive_transformer as naive
 from tests.lab.models.naive import rows_of
 
@@ -83,3 +84,23 @@ def test_bf16_autocast_is_close(build, source, inputs):
         found = model(*source, inputs)
     assert found.dtype == torch.bfloat16
     assert 0 < (found.float() - expected).abs().max() < 0.3
+
+
+def test_attention_of_bfloat16_is_computed_in_float32_on_cpus(seed, monkeypatch):
+    real, seen = torch.nn.functional.scaled_dot_product_attention, []
+
+    def spy(query, *more, **options):
+        seen.append(query.dtype)
+        return real(query, *more, **options)
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", spy)
+    query, key, value = (torch.randn(2, 2, 3, 4, dtype=torch.bfloat16, requires_grad=True) for _ in range(3))
+    with torch.autocast("cpu", torch.bfloat16):
+        found = attend(query, key, value, None, causal=True)
+    expected = real(query.double(), key.double(), value.double(), is_causal=True)
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found.double(), expected, rtol=2**-8, atol=2**-8)
+    found.float().sum().backward()
+    assert query.grad.dtype == torch.bfloat16
+    attend(*(one.double() for one in (query, key, value)), None)
+    assert seen == [torch.float32, torch.float64]

@@ -21,6 +21,7 @@ RUNS = {
     "bound": {"objective__name": "bound", "objective__level": "sentence"},
     "accumulation": {"optimizer__accumulation": 2},
     "transformer": {"model__kind": "transformer", "model__heads": 2, "model__tied": "output", "optimizer__average": 2},
+    "graph": {"model__kind": "graph", "model__heads": 2},
 }
 
 

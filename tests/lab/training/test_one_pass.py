@@ -1,5 +1,6 @@
 """One-pass models in training: their objectives, and runs from start to translation."""
 
+import io
 import json
 import math
 import shutil
@@ -9,23 +10,27 @@ import torch
 
 import bleugrad
 from bleugrad.lab.commands.main import main
+from bleugrad.lab.data.preparation import prepare_split
 from bleugrad.lab.errors import UsageError
 from bleugrad.lab.models.config import ModelConfig
 from bleugrad.lab.models.kinds import build_model
 from bleugrad.lab.settings.loading import build
 from bleugrad.lab.special_ids import EOS
 from bleugrad.lab.training.config import TrainConfig
+from bleugrad.lab.training.evaluation import evaluate
 from bleugrad.lab.training.objectives.build import build_objective
 from bleugrad.lab.training.run import train_run
+from bleugrad.lab.training.skip_penalty import best_penalty
 from bleugrad.lab.training.system import load
 from tests.lab.training.corpora import objective_config, small_config
 from tests.lab.training.test_objectives import TARGETS, make_batch
 
 NAMES = [
     *(("nat", name) for name in ("ce", "exact", "bound", "recommended")),
-    *(("ctc", name) for name in ("ce", "exact", "clipped_mean")),
+    *((kind, name) for kind in ("ctc", "graph") for name in ("ce", "exact", "clipped_mean")),
 ]
 SMALL = {"model__hidden": 8, "model__heads": 2, "checkpoint_every": 3}
+GLANCING = {"objective__glancing_first": 0.4, "objective__glancing_last": 0.4}  # the same with any number of epochs
 
 
 def make(kind, **more):
@@ -128,15 +133,21 @@ def test_objectives_that_feed_tokens_are_refused(objective, message):
         build(TrainConfig, {"model": {"kind": "nat"}, "objective": objective})
 
 
-def test_words_of_frames_are_refused():
+@pytest.mark.parametrize("kind", ["ctc", "graph"])
+def test_words_of_frames_and_paths_are_refused(kind):
     with pytest.raises(UsageError, match="units is 'words' with model"):
-        build(TrainConfig, {"model": {"kind": "ctc"}, "objective": {"name": "exact", "units": "words"}})
+        build(TrainConfig, {"model": {"kind": kind}, "objective": {"name": "exact", "units": "words"}})
 
 
-@pytest.fixture(scope="module", params=["nat", "ctc"])
+def test_glancing_is_for_one_pass_models():
+    with pytest.raises(UsageError, match="glancing_first or glancing_last is above 0 with 'lstm'; expected 0"):
+        build(TrainConfig, {"objective": {"name": "ce", "glancing_last": 0.1}})
+
+
+@pytest.fixture(scope="module", params=["nat", "ctc", "graph"])
 def run(request, corpus, tmp_path_factory):
     path = tmp_path_factory.mktemp(request.param) / "run"
-    train_run(small_config(corpus, model__kind=request.param, **SMALL), path)
+    train_run(small_config(corpus, model__kind=request.param, **SMALL, **GLANCING), path)
     return path
 
 
@@ -151,8 +162,8 @@ def test_train_tune_evaluate_and_translate(run, corpus, capsys, monkeypatch):
     together = system.translate(lines)
     assert together == (tuned / "evaluations" / "test.greedy.txt").read_text().splitlines()
     assert together == [system.translate([line])[0] for line in lines]
-    if system.config.model.kind == "nat":
-        with pytest.raises(UsageError, match=r"beam is 5 with model\.kind 'nat', which has no beam search; expected 1"):
+    if system.config.model.kind != "ctc":
+        with pytest.raises(UsageError, match=r"beam is 5 with model\.kind '(nat|graph)', which has no beam search"):
             system.translate(lines, beam=5)
         return
     wide = system.search(lines, beam=5, n_best=3)
@@ -160,6 +171,52 @@ def test_train_tune_evaluate_and_translate(run, corpus, capsys, monkeypatch):
     assert [[one.text for one in best] for best in wide] == [[one.text for one in best] for best in alone]
     greedy = [best[0].log_prob for best in system.search(lines)]
     assert all(found[0].log_prob >= one for found, one in zip(wide, greedy, strict=True))  # a sum over frames
+
+
+def test_the_penalty_is_chosen_on_validation_saved_and_can_be_set(run, corpus, capsys):
+    system = load(run)
+    chosen, unit = json.loads((run / "summary.json").read_text())["skip_penalty"], system.model.penalty_unit
+    assert system.model.skip_penalty == chosen
+    split = prepare_split(system.config.data, "valid")
+    found = {}
+    for step in (0, -1, 1, 2, 3, 4):
+        other = load(run, skip_penalty=step * unit)
+        assert other.model.skip_penalty == step * unit
+        found[step * unit] = evaluate(other, split, "valid").scores.bleu
+    assert found[chosen] == max(found.values())
+    assert main(["evaluate", str(run), "--skip-penalty", "2.5"]) == 0
+    saved = (run / "evaluations" / "test.greedy.txt").read_text().splitlines()
+    assert load(run, skip_penalty=2.5).translate((corpus / "test.de").read_text().splitlines()) == saved
+    assert main(["translate", str(run), "--skip-penalty", "nan"]) == 2
+    assert "skip_penalty is nan; expected a finite number" in capsys.readouterr().err
+
+
+def test_the_best_penalty_is_the_first_of_the_best():
+    model, measured = make("graph"), []
+
+    def measure():
+        measured.append(model.skip_penalty)
+        return {2: 0.5, 4: 0.5}.get(round(model.skip_penalty / model.penalty_unit), 0.1)
+
+    assert best_penalty(model, 0.3, measure) == 2 * model.penalty_unit
+    assert measured == [step * model.penalty_unit for step in (-1, 1, 2, 3, 4)]
+    assert best_penalty(model, 0.5, measure) == 0 == model.skip_penalty
+    lstm = build_model(ModelConfig("lstm", embedding=4, hidden=4), 12, 12)
+    assert best_penalty(lstm, 0.5, measure) == 0
+
+
+def test_minimum_bayes_risk_of_a_run(run, corpus, capsys, monkeypatch):
+    assert main(["evaluate", str(run), "--search", "mbr"]) == 0
+    assert "test, 5 sentences, mbr: BLEU " in capsys.readouterr().out
+    lines = (corpus / "test.de").read_text().splitlines()
+    assert load(run).translate(lines, search="mbr") == (run / "evaluations/test.mbr.txt").read_text().splitlines()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO((corpus / "test.de").read_bytes())))
+    assert main(["translate", str(run), "--search", "mbr"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(lines)
+    for words in (["--beam", "5"], ["--n-best", "2"]):
+        assert main(["translate", str(run), "--search", "mbr", *words]) == 2
+    with pytest.raises(UsageError, match="search is 'best'; expected one of beam, mbr"):
+        load(run).translate(lines, search="best")
 
 
 def test_tuning_without_an_objective_uses_the_plain_loss_and_says_so(run, capsys):
@@ -184,7 +241,8 @@ def test_another_kind_than_that_of_the_weights_is_refused(run, capsys):
     assert "expected the same architecture to start from its weights" in capsys.readouterr().err
     settings = run / "config.toml"
     before = settings.read_text()
-    settings.write_text(before.replace(f'kind = "{load(run).config.model.kind}"', 'kind = "transformer"'))
+    other = before.replace(f'kind = "{load(run).config.model.kind}"', 'kind = "transformer"').replace("= 0.4", "= 0.0")
+    settings.write_text(other)
     assert main(["evaluate", str(run)]) == 1
     settings.write_text(before)
     assert "the architecture (model.kind, layers, tied) is not that of the run" in capsys.readouterr().err
@@ -192,15 +250,15 @@ def test_another_kind_than_that_of_the_weights_is_refused(run, capsys):
 
 def test_a_run_resumes_to_the_same_weights(run, tmp_path, corpus):
     kind = load(run).config.model.kind
-    shorter = small_config(corpus, model__kind=kind, optimizer__epochs=1, **SMALL)
-    train_run(shorter, tmp_path / "resumed")
-    train_run(small_config(corpus, model__kind=kind, **SMALL), tmp_path / "resumed", resume=True)
+    settings = {"model__kind": kind, **SMALL, **GLANCING}
+    train_run(small_config(corpus, optimizer__epochs=1, **settings), tmp_path / "resumed")
+    train_run(small_config(corpus, **settings), tmp_path / "resumed", resume=True)
     for name in ("checkpoints/last.safetensors", "metrics.jsonl"):
         assert (tmp_path / "resumed" / name).read_bytes() == (run / name).read_bytes()
     shutil.rmtree(tmp_path / "resumed")
 
 
-@pytest.mark.parametrize("kind", ["nat", "ctc", "lstm"])
+@pytest.mark.parametrize("kind", ["nat", "ctc", "graph", "lstm"])
 def test_the_first_epochs_can_train_on_the_likelihood(kind, tmp_path, corpus):
     """The first epoch equals that of a run on the likelihood, the second does not."""
 

@@ -9,7 +9,9 @@ from typing import Any
 from bleugrad.lab.settings.config import CHOOSER, Config, Setting, check_value, settings, values, walk
 
 PREFIX = "setting:"
-BEAM = "beam width, at most 1000; 1 is greedy (default: 5, or 1 for one-pass models; only 1 for nat)"
+BEAM = "beam width, at most 1000; 1 is greedy (default: 5, or 1 for one-pass models; only 1 for nat and graph)"
+SEARCH = "beam search, or the candidate closest to the model's own output (minimum Bayes risk) (default: %(default)s)"
+PENALTY = "one-pass models: higher makes longer translations (default: the one chosen on the validation text)"
 DEVICE = "where to compute; auto uses a GPU if there is one (default: %(default)s)"
 ShownDefault = Callable[[tuple[str, ...], Setting], str | None]
 

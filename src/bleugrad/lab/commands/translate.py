@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from bleugrad.lab.commands.options import BEAM, DEVICE
+from bleugrad.lab.commands.options import BEAM, DEVICE, PENALTY, SEARCH
 from bleugrad.lab.errors import FailureError, UsageError
 
 CHUNK = 1 << 16
@@ -27,6 +27,8 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--batch", type=int, default=64, metavar="N", help="largest number of lines per batch (default: %(default)s)"
     )
+    parser.add_argument("--search", choices=("beam", "mbr"), default="beam", help=SEARCH)
+    parser.add_argument("--skip-penalty", type=float, metavar="X", help=PENALTY)
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help=DEVICE)
 
 
@@ -42,9 +44,11 @@ def execute(arguments: Namespace) -> None:
     from bleugrad.lab.training.system import Translation, load
 
     torch.set_num_threads(1)
-    system = load(arguments.run, arguments.device)
-    beam = system.beam(arguments.beam)
-    _check_n_best(arguments.n_best, beam, f", the default of a {system.config.model.kind} model")
+    system = load(arguments.run, arguments.device, arguments.skip_penalty)
+    beam = None if arguments.search == "mbr" else system.beam(arguments.beam)
+    if arguments.search == "mbr" and (arguments.beam or arguments.n_best):
+        raise UsageError("beam or n_best is given with search 'mbr'; expected neither")
+    _check_n_best(arguments.n_best, beam or 1, f", the default of a {system.config.model.kind} model")
     if sys.stdin.isatty():
         print("type a sentence and press Enter; Ctrl-D ends", file=sys.stderr)
 
@@ -57,7 +61,7 @@ def execute(arguments: Namespace) -> None:
     for lines in arriving_lines(sys.stdin.buffer, arguments.batch):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            translations = system.search(lines, beam, max(1, arguments.n_best), first=number + 1)
+            translations = system.search(lines, beam, max(1, arguments.n_best), number + 1, arguments.search)
         for warning in caught:
             print(f"bleugrad translate: {warning.message}", file=sys.stderr)
         for found in translations:

@@ -6,7 +6,7 @@ from typing import Literal
 from bleugrad.lab.errors import UsageError
 from bleugrad.lab.settings.config import Config, option
 
-ONE_PASS = ("nat", "ctc")
+ONE_PASS = ("nat", "ctc", "graph")
 """Kinds that emit all positions at once."""
 
 
@@ -14,10 +14,10 @@ ONE_PASS = ("nat", "ctc")
 class ModelConfig(Config):
     """Kind of model, and sizes of encoder and decoder."""
 
-    kind: Literal["lstm", "transformer", "nat", "ctc"] = option(
+    kind: Literal["lstm", "transformer", "nat", "ctc", "graph"] = option(
         "lstm",
         "lstm: the paper's model; transformer: token by token like it; nat: Transformer, all tokens at once, ended by "
-        "EOS; ctc: the same with CTC",
+        "EOS; ctc: the same with CTC; graph: the same along a path of a graph (DA-Transformer)",
     )
     embedding: int = option(256, "lstm: width of the embeddings of source and target tokens", minimum=1)
     hidden: int = option(256, "units of the decoder, and of each direction of the LSTM encoder", minimum=1)
@@ -34,6 +34,7 @@ class ModelConfig(Config):
     position_factor: float = option(1.0, "nat: positions per source token", above=0, maximum=1000)
     position_extra: int = option(4, "nat: additional positions", minimum=1)
     upsampling: int = option(3, "ctc: frames per source token", minimum=1, maximum=1000)
+    vertices: int = option(3, "graph: vertices per source token", minimum=1, maximum=1000)
 
     def __post_init__(self) -> None:
         super().__post_init__()

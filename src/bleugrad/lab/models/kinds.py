@@ -4,13 +4,20 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from bleugrad.lab.models.config import ModelConfig
+from bleugrad.lab.models.graph import GraphModel
 from bleugrad.lab.models.lstm.model import AttentionLSTM
 from bleugrad.lab.models.one_pass import FrameModel, RowModel
 from bleugrad.lab.models.protocol import TranslationModel
 from bleugrad.lab.models.translation_transformer import TranslationTransformer
 
 KINDS: Mapping[str, type[TranslationModel]] = MappingProxyType(
-    {"lstm": AttentionLSTM, "transformer": TranslationTransformer, "nat": RowModel, "ctc": FrameModel}
+    {
+        "lstm": AttentionLSTM,
+        "transformer": TranslationTransformer,
+        "nat": RowModel,
+        "ctc": FrameModel,
+        "graph": GraphModel,
+    }
 )
 
 

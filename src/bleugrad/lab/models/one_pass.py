@@ -3,19 +3,26 @@
 Rows are independent given the source, in training and in use. Expected matches are those of what the model emits.
 """
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
+from typing import ClassVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
+from bleugrad import CTC
 from bleugrad.lab.models.config import ModelConfig
+from bleugrad.lab.models.dropout import Dropout
 from bleugrad.lab.models.protocol import TranslationModel, check_source
 from bleugrad.lab.models.search.hypothesis import Hypothesis
 from bleugrad.lab.models.search.largest import largest
 from bleugrad.lab.models.search.prefixes import prefix_beam
 from bleugrad.lab.models.transformer import Layer, position_codes
 from bleugrad.lab.special_ids import BOS, EOS, PAD, UNK
+from bleugrad.outputs import Output
 
 MANY = 16
 """Sentences from which on aligned rows of logits save more time than the copy of the projection takes."""
@@ -56,13 +63,16 @@ class OnePassModel(TranslationModel):
     """What one-pass models share: an encoder, and decoder layers over positions that come from the source."""
 
     reads = False  # whether decoder layers read the encoded source
+    skip_penalty = 0.0  # subtracted from the logit of the symbol that makes translations shorter, in use
+    skipping: ClassVar[int | None] = None  # this symbol
+    penalty_unit = 0.5  # a usual step of the penalty
 
     def __init__(self, config: ModelConfig, source_size: int, target_size: int) -> None:
         super().__init__(config, source_size, target_size)
         width, inner = config.hidden, max(1, round(config.inner_factor * config.hidden))
         sizes = (width, config.heads, inner, config.dropout)
         self.source_embedding = nn.Embedding(source_size, width)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.encoder = nn.ModuleList(Layer(*sizes) for _ in range(config.encoder_layers))
         self.encoder_norm = nn.LayerNorm(width)
         self.decoder = nn.ModuleList(Layer(*sizes, reads=self.reads) for _ in range(config.decoder_layers))
@@ -85,9 +95,15 @@ class OnePassModel(TranslationModel):
             states = layer(states, mask)
         return Encoded(self.encoder_norm(states), lengths, mask)
 
-    def decode(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
-        """Hidden states (B, T, H) of all positions, and the number of positions of each sentence (B,)."""
+    def decode(self, encoded: Encoded, shown: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Hidden states (B, T, H) of all positions, and the number of positions of each sentence (B,).
+
+        ``shown`` (B, T) are symbols that positions start from, negative at those that start from the source.
+        """
         states, lengths = self.positions(encoded)
+        if shown is not None:
+            symbols = F.embedding(shown.clamp(min=0), self.output.weight) * math.sqrt(self.config.hidden)
+            states = torch.where((shown >= 0)[..., None], symbols.to(states.dtype), states)
         states = self.dropout(states + position_codes(states.shape[1], states))
         mask = attention_mask(lengths, states.shape[1])
         for layer in self.decoder:
@@ -108,20 +124,59 @@ class OnePassModel(TranslationModel):
     ) -> list[Hypothesis]:
         """The most likely symbol at each position, in one pass, as a translation of at most ``maximum`` (B,) tokens.
 
-        The log-probability is that of these symbols, up to EOS or of all frames, and the score its mean over them.
+        The log-probability is that of these symbols, up to EOS, of all frames, or with those of a path's transitions.
+        The score is its mean over them.
         """
         hidden, lengths = self.evaluated(source, source_lengths)
-        project = self.projection() if len(source) >= MANY else self.project
-        never, found = self.never(forbid_unk), []
-        parts = [largest_symbols(project(rows), never) for rows in hidden.flatten(0, 1).split(self.chunk)]
+        penalty = self.skip_penalty
+        log_probs, best = self.best_symbols(hidden, self.never(forbid_unk), penalty)
+        return [
+            Hypothesis(tokens[:most], log_prob, log_prob / max(used, 1))
+            for (tokens, log_prob, used), most in zip(
+                self.read(hidden, lengths, log_probs, best, penalty), maximum.tolist(), strict=True
+            )
+        ]
+
+    def best_symbols(self, hidden: Tensor, never: list[int], penalty: float = 0.0) -> tuple[Tensor, Tensor]:
+        """The highest log-probability at each position of hidden states (B, T, H), and its symbol; (B, T) each."""
+        project = self.projection() if len(hidden) >= MANY else self.project
+        rows = hidden.flatten(0, 1).split(self.chunk)
+        parts = [largest_symbols(self.penalised(project(some), penalty), never) for some in rows]
         log_probs, best = (torch.cat(part).view(hidden.shape[:2]) for part in zip(*parts, strict=True))
-        for row, values, length, most in zip(
-            best.tolist(), log_probs.tolist(), lengths.tolist(), maximum.tolist(), strict=True
-        ):
+        return log_probs, best
+
+    def penalised(self, logits: Tensor, penalty: float) -> Tensor:
+        """The logits with the penalty of the skipping symbol, in place."""
+        if penalty and self.skipping is not None:
+            logits[..., self.skipping] -= penalty
+        return logits
+
+    def distribution(self, hidden: Tensor, lengths: Tensor, never: list[int]) -> tuple[Tensor | Output, Tensor | None]:
+        """The output that is decoded, and a mask of its positions if EOS ends it."""
+        raise NotImplementedError
+
+    def allowed(self, hidden: Tensor, never: list[int]) -> Tensor:
+        """Logits (B, T, V) in float32 or finer, with the penalty, and -inf for symbols that are never chosen."""
+        logits = self.penalised(self.project(hidden), self.skip_penalty)
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        logits[..., never] = -torch.inf
+        return logits
+
+    def drawn(
+        self, hidden: Tensor, lengths: Tensor, never: list[int], number: int, temperature: float
+    ) -> list[list[list[int]]]:
+        """Translations drawn from the distribution that is decoded, ``number`` of each sentence."""
+        symbols = draw_several(self.allowed(hidden, never) / temperature, number)
+        rows = zip(symbols.tolist(), lengths.tolist(), strict=True)
+        return [[self.tokens(row[:length])[0] for row in several] for several, length in rows]
+
+    def read(
+        self, hidden: Tensor, lengths: Tensor, log_probs: Tensor, best: Tensor, penalty: float = 0.0
+    ) -> Iterator[tuple[list[int], float, int]]:
+        """The translation of each sentence, its log-probability, and the number of positions it was made from."""
+        for row, values, length in zip(best.tolist(), log_probs.tolist(), lengths.tolist(), strict=True):
             tokens, used = self.tokens(row[:length])
-            log_prob = sum(values[:used])
-            found.append(Hypothesis(tokens[:most], log_prob, log_prob / max(used, 1)))
-        return found
+            yield tokens, sum(values[:used]), used
 
     @property
     def chunk(self) -> int:
@@ -158,6 +213,11 @@ class RowModel(OnePassModel):
     """
 
     reads = True
+    skipping = EOS
+
+    def distribution(self, hidden: Tensor, lengths: Tensor, never: list[int]) -> tuple[Tensor, Tensor]:
+        """Rows, of which EOS ends the sentence."""
+        return self.allowed(hidden, never), places(lengths, hidden.shape[1])
 
     def positions(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
         """The encoded token at the same place of the source, or the last one."""
@@ -178,7 +238,21 @@ class RowModel(OnePassModel):
         return [PAD, *super().never(forbid_unk)]
 
 
-class FrameModel(OnePassModel):
+class UpsampledModel(OnePassModel):
+    """Each source token has ``copies`` positions side by side, each a projection of its own of the encoded token."""
+
+    def __init__(self, config: ModelConfig, source_size: int, target_size: int, copies: int) -> None:
+        super().__init__(config, source_size, target_size)
+        self.copies = copies
+        self.upsample = nn.Linear(config.hidden, copies * config.hidden)
+
+    def positions(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
+        """The positions of each encoded token, side by side."""
+        apart = self.upsample(encoded.states).unflatten(-1, (self.copies, -1))
+        return apart.flatten(1, 2), encoded.lengths * self.copies
+
+
+class FrameModel(UpsampledModel):
     """Kind "ctc": ``upsampling`` frames per source token, each a token or blank; see :func:`collapsed`.
 
     The id of blank is that of padding.
@@ -191,14 +265,14 @@ class FrameModel(OnePassModel):
         (torch.Size([2, 9, 40]), tensor([9, 6]))
     """
 
-    def __init__(self, config: ModelConfig, source_size: int, target_size: int) -> None:
-        super().__init__(config, source_size, target_size)
-        self.upsample = nn.Linear(config.hidden, config.upsampling * config.hidden)
+    skipping = BLANK
 
-    def positions(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
-        """The frames of each encoded token, side by side."""
-        frames = self.upsample(encoded.states).unflatten(-1, (self.config.upsampling, -1))
-        return frames.flatten(1, 2), encoded.lengths * self.config.upsampling
+    def __init__(self, config: ModelConfig, source_size: int, target_size: int) -> None:
+        super().__init__(config, source_size, target_size, config.upsampling)
+
+    def distribution(self, hidden: Tensor, lengths: Tensor, never: list[int]) -> tuple[CTC, None]:
+        """Frames."""
+        return CTC(self.allowed(hidden, never), blank_id=BLANK, lengths=lengths), None
 
     def tokens(self, best: list[int]) -> tuple[list[int], int]:
         """The collapsed frames."""
@@ -210,7 +284,7 @@ class FrameModel(OnePassModel):
     ) -> list[list[Hypothesis]]:
         """The ``n_best`` translations of :func:`prefix_beam`; the score is the log-probability per frame."""
         hidden, lengths = self.evaluated(source, source_lengths)
-        log_probs = symbol_log_probs(self.project(hidden), self.never(forbid_unk))
+        log_probs = symbol_log_probs(self.penalised(self.project(hidden), self.skip_penalty), self.never(forbid_unk))
         found = []
         for rows, length, longest in zip(log_probs, lengths.tolist(), maximum.tolist(), strict=True):
             best = prefix_beam(rows[:length], BLANK, width, longest)[:n_best]
@@ -220,6 +294,13 @@ class FrameModel(OnePassModel):
     def never(self, forbid_unk: bool) -> list[int]:
         """Never EOS, BOS, and UNK if it is forbidden."""
         return [EOS, *super().never(forbid_unk)]
+
+
+def draw_several(logits: Tensor, number: int) -> Tensor:
+    """``number`` symbols from each row of logits (B, T, V), as (B, number, T)."""
+    batch, steps, vocabulary = logits.shape
+    drawn = torch.multinomial(logits.softmax(-1).view(-1, vocabulary), number, replacement=True)
+    return drawn.view(batch, steps, number).transpose(1, 2)
 
 
 def symbol_log_probs(logits: Tensor, never: list[int]) -> Tensor:

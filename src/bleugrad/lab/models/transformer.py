@@ -7,6 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from bleugrad.lab.models.dropout import Dropout
+
 CODES = 64
 """Positions whose codes are kept together."""
 
@@ -26,9 +28,17 @@ class Attention(nn.Module):
         query, key, value = (
             one.unflatten(-1, (self.heads, -1)).transpose(1, 2) for one in (self.query(queries), key, value)
         )
-        read = F.scaled_dot_product_attention(query, key, value, mask)
-        joined: Tensor = self.output(read.transpose(1, 2).flatten(2))
+        joined: Tensor = self.output(attend(query, key, value, mask).transpose(1, 2).flatten(2))
         return joined
+
+
+def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool = False) -> Tensor:
+    """Scaled dot-product attention, of bfloat16 in float32 on CPUs, whose backward pass is seven times as fast."""
+    dtype = query.dtype
+    if query.device.type == "cpu" and dtype == torch.bfloat16:
+        query, key, value = query.float(), key.float(), value.float()
+    with torch.autocast(query.device.type, enabled=False):
+        return F.scaled_dot_product_attention(query, key, value, mask, is_causal=causal).to(dtype)
 
 
 class Layer(nn.Module):
@@ -43,7 +53,7 @@ class Layer(nn.Module):
         self.reading = Attention(width, heads) if reads else None
         self.reading_norm = nn.LayerNorm(width) if reads else None
         self.inner, self.outer, self.inner_norm = nn.Linear(width, inner), nn.Linear(inner, width), nn.LayerNorm(width)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(
         self, states: Tensor, mask: Tensor | None, memory: Tensor | None = None, memory_mask: Tensor | None = None

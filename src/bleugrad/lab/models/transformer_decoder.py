@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bleugrad.lab.models.protocol import mix_rows
-from bleugrad.lab.models.transformer import Attention
+from bleugrad.lab.models.transformer import Attention, attend
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class CachedAttention(Attention):
     def attend(self, queries: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool = False) -> Tensor:
         """What queries (B, T, H) read from keys and values in heads, (B, T, H)."""
         query = self.in_heads(self.query(queries))
-        read = F.scaled_dot_product_attention(query, key, value, mask, is_causal=causal)
+        read = attend(query, key, value, mask, causal)
         joined: Tensor = self.output(read.transpose(1, 2).flatten(2))
         return joined
 

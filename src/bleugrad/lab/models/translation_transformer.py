@@ -5,6 +5,7 @@ import math
 from torch import Tensor, nn
 
 from bleugrad.lab.models.config import ModelConfig
+from bleugrad.lab.models.dropout import Dropout, dropout_factors
 from bleugrad.lab.models.one_pass import attention_mask
 from bleugrad.lab.models.protocol import AutoregressiveModel, check_source, state_of
 from bleugrad.lab.models.transformer import Layer, position_codes
@@ -31,7 +32,7 @@ class TranslationTransformer(AutoregressiveModel[KeyValueMemory, KeyValueState, 
         width, inner = config.hidden, max(1, round(config.inner_factor * config.hidden))
         self.source_embedding = nn.Embedding(source_size, width)
         self.target_embedding = nn.Embedding(target_size, width)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.encoder = nn.ModuleList(
             Layer(width, config.heads, inner, config.dropout) for _ in range(config.encoder_layers)
         )
@@ -98,9 +99,8 @@ class TranslationTransformer(AutoregressiveModel[KeyValueMemory, KeyValueState, 
         """Dropout for :meth:`decode` and :meth:`step`; none outside training mode."""
         if not self.training or self.config.dropout == 0:
             return LayerNoise()
-        kept, places = 1 - self.config.dropout, 1 + DecoderLayer.PARTS * len(self.decoder)
-        shape = (places, rows, steps, self.config.hidden)
-        return LayerNoise(self.output.weight.new_empty(shape).bernoulli_(kept).div_(kept))
+        shape = (1 + DecoderLayer.PARTS * len(self.decoder), rows, steps, self.config.hidden)
+        return LayerNoise(dropout_factors(shape, self.config.dropout, self.output.weight))
 
     def _after(
         self, memory: KeyValueMemory, state: KeyValueState, embedded: Tensor, noise: LayerNoise

@@ -193,9 +193,10 @@ def read_run(path: Path) -> SavedRun:
         raise FailureError(f"the run in {path} cannot be read: {error}") from None
 
 
-def evaluation_file(run: Path, split: str, beam: int, kind: str) -> Path:
-    """The scores ("json") or translations ("txt") of a split."""
-    return run / EVALUATIONS / f"{split}.{'greedy' if beam == 1 else f'beam{beam}'}.{kind}"
+def evaluation_file(run: Path, split: str, beam: int | str, kind: str) -> Path:
+    """The scores ("json") or translations ("txt") of a split; ``beam`` is the width, or the name of another search."""
+    search = beam if isinstance(beam, str) else "greedy" if beam == 1 else f"beam{beam}"
+    return run / EVALUATIONS / f"{split}.{search}.{kind}"
 
 
 def remove_evaluations(run: Path) -> None:

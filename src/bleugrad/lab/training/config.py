@@ -102,18 +102,22 @@ class TrainConfig(SharedConfig):
         super().__post_init__()
         if self.model.one_pass:
             _check_one_pass(self.model.kind, self.objective)
+        elif getattr(self.objective, "glancing_first", 0) or getattr(self.objective, "glancing_last", 0):
+            raise UsageError(
+                f"objective.glancing_first or glancing_last is above 0 with {self.model.kind!r}; expected 0"
+            )
 
 
 def _check_one_pass(kind: str, objective: ObjectiveConfig) -> None:
     """Raise where the objective needs a decoder that is fed tokens."""
-    able = [name for name, one in OBJECTIVES.items() if kind in one.one_pass and (kind, name) != ("ctc", "bound")]
+    able = [name for name, one in OBJECTIVES.items() if kind in one.one_pass and (kind == "nat" or name != "bound")]
     if objective.name not in able:
         listed = ", ".join(map(repr, able))
         raise UsageError(f"objective.name is {objective.name!r} with model.kind {kind!r}; expected one of {listed}")
     usual: dict[str, Any] = {"feeding": "reference"}
     if isinstance(objective, ExpectedConfig):
-        usual |= {"length": "given", "end_positions": 0} | ({"units": "tokens"} if kind == "ctc" else {})
-    if kind == "ctc" and isinstance(objective, CrossEntropyConfig):
+        usual |= {"length": "given", "end_positions": 0} | ({} if kind == "nat" else {"units": "tokens"})
+    if kind != "nat" and isinstance(objective, CrossEntropyConfig):
         usual["label_smoothing"] = 0.0
     for name, value in usual.items():
         if (found := getattr(objective, name)) != value:

@@ -24,19 +24,25 @@ class Evaluation:
     beam: int
     hypotheses: list[str]
     scores: Scores
+    mbr: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """All but the translations."""
-        return {"split": self.split, "beam": self.beam, **self.scores.to_json()}
+        found = {"split": self.split, "beam": self.beam, **self.scores.to_json()}
+        return {**found, "search": self.search} if self.mbr else found
 
     @property
     def search(self) -> str:
         """The kind of search, as text."""
+        if self.mbr:
+            return "mbr"
         return "greedy" if self.beam == 1 else f"beam {self.beam}"
 
     def write(self, run: Path) -> tuple[Path, Path]:
         """Save translations, one per line, and scores into a run; returns both paths."""
-        texts, scores = (evaluation_file(run, self.split, self.beam, kind) for kind in ("txt", "json"))
+        texts, scores = (
+            evaluation_file(run, self.split, "mbr" if self.mbr else self.beam, kind) for kind in ("txt", "json")
+        )
         try:
             texts.parent.mkdir(exist_ok=True)
             write_text(texts, "".join(f"{line}\n" for line in self.hypotheses))
@@ -46,22 +52,31 @@ class Evaluation:
         return texts, scores
 
 
-def evaluate_run(directory: Path, device: str, split: str, beams: Iterable[int | None]) -> Iterator[Evaluation]:
+def evaluate_run(
+    directory: Path,
+    device: str,
+    split: str,
+    beams: Iterable[int | None],
+    search: str = "beam",
+    skip_penalty: float | None = None,
+) -> Iterator[Evaluation]:
     """Translate a split of the corpus of a training run with its best model, and save and return the results."""
-    system = load(directory, device)
+    system = load(directory, device, skip_penalty)
     if system.config.threads:
         torch.set_num_threads(system.config.threads)
     sentences = prepare_split(system.config.data, split)
     for beam in beams:
-        found = evaluate(system, sentences, split, beam)
+        found = evaluate(system, sentences, split, beam, search)
         found.write(directory)
         yield found
 
 
-def evaluate(system: TranslationSystem, split: Split, name: str, beam: int | None = 1) -> Evaluation:
+def evaluate(
+    system: TranslationSystem, split: Split, name: str, beam: int | None = 1, search: str = "beam"
+) -> Evaluation:
     """Translate a split, whose name is ``name``, and score it; a ``beam`` of 1 is greedy search, None the default."""
     if len(split) == 0:
         raise FailureError(f"the corpus has no sentences in {name!r}")
-    beam = system.beam(beam)
-    hypotheses = system.translate(split.sources, beam)
-    return Evaluation(name, beam, hypotheses, score(hypotheses, split.references, system.config.evaluation.tokenize))
+    hypotheses = system.translate(split.sources, beam, search)
+    scores = score(hypotheses, split.references, system.config.evaluation.tokenize)
+    return Evaluation(name, system.beam(beam), hypotheses, scores, mbr=search == "mbr")

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from bleugrad.lab.runs.forms import NUMBER_OR_NULL, POSITIVE, TEXT, WHOLE, Form, check_form, form_of
+from bleugrad.lab.runs.forms import NUMBER, NUMBER_OR_NULL, POSITIVE, TEXT, WHOLE, Form, check_form, form_of
 from bleugrad.lab.training.optimizer import Schedule
 from bleugrad.lab.training.scores import Scores
 
@@ -37,7 +37,8 @@ FORM: dict[str, Form] = {
 
 def check_state(state: Any) -> None:
     """Raise a ValueError that names the first wrong key, type, range or count."""
-    check_form(state, FORM, "state")
+    optional = {"skip_penalty": NUMBER} if isinstance(state, dict) and "skip_penalty" in state else {}
+    check_form(state, FORM | optional, "state")
     position, history = state["position"], state["history"]
     epoch, step = (history[-1]["epoch"], history[-1]["step"]) if history else (0, 0)
     if position["epoch"] != epoch + 1:

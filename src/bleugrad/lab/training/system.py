@@ -12,11 +12,13 @@ from bleugrad.lab.data.raw_text import untokenised
 from bleugrad.lab.errors import FailureError, UsageError
 from bleugrad.lab.extras import require_translation
 from bleugrad.lab.models.kinds import build_model
+from bleugrad.lab.models.one_pass import OnePassModel
 from bleugrad.lab.models.protocol import TranslationModel
 from bleugrad.lab.training.checkpoints import BEST, FOLDER, put_weights, read_checkpoint
 from bleugrad.lab.training.config import TrainConfig
 from bleugrad.lab.training.processes import SingleProcess
 from bleugrad.lab.training.run import read_config
+from bleugrad.lab.training.skip_penalty import check_penalty
 from bleugrad.lab.training.translation import translate_ids
 from bleugrad.lab.training.vocabularies import Vocabularies
 
@@ -25,6 +27,9 @@ MOST_TOKENS = 1000
 
 USUAL_BEAM = 5
 """Width of a search if none is given."""
+
+SEARCHES = ("beam", "mbr")
+"""How translations are found."""
 
 WIDEST_BEAM = 1000
 """Hypotheses of a search; a wider one finds no better translation, and takes memory in proportion."""
@@ -49,25 +54,32 @@ class TranslationSystem:
         self.processes = processes
         self._cased = any(token != token.lower() for token in vocabularies.source.tokens)
 
-    def translate(self, lines: Sequence[str], beam: int | None = None) -> list[str]:
+    def translate(self, lines: Sequence[str], beam: int | None = None, search: str = "beam") -> list[str]:
         """The best translation of each line.
 
         Lines and translations look like the training text: ordinary text if the run was trained with ``--data-raw``,
         else tokens with spaces between them. The translation of an empty line is empty.
 
-        ``beam`` is the width of the search, 1 to 1,000; 1 is greedy. Default: 5, or 1 for one-pass models. A "nat"
-        model has no beam search. A beam of a "ctc" model sums the probabilities of all frames that give a translation.
+        ``beam`` is the width of the search, 1 to 1,000; 1 is greedy. Default: 5, or 1 for one-pass models. "nat" and
+        "graph" models have no beam search. A beam of a "ctc" model sums the probabilities of all frames that give a
+        translation. ``search`` is "beam", or "mbr" for the candidate that is closest to the model's own output, on
+        average (minimum Bayes risk, :func:`bleugrad.mbr`); some candidates are samples.
         """
-        return [best[0].text for best in self.search(lines, beam)]
+        return [best[0].text for best in self.search(lines, beam, search=search)]
 
     def search(
-        self, lines: Sequence[str], beam: int | None = None, n_best: int = 1, first: int = 1
+        self, lines: Sequence[str], beam: int | None = None, n_best: int = 1, first: int = 1, search: str = "beam"
     ) -> list[list[Translation]]:
         """The ``n_best`` translations of each line, the best first; fewer if the search finds fewer.
 
-        ``lines`` and ``beam`` are those of :meth:`translate`, ``n_best`` is at most ``beam``, and ``first`` is the
-        number of the first line in warnings.
+        ``lines``, ``beam`` and ``search`` are those of :meth:`translate`, ``n_best`` is at most ``beam``, and ``first``
+        is the number of the first line in warnings. With the search "mbr" there is one translation, its score is that
+        of :func:`bleugrad.mbr`, and its log-probability is not known (NaN).
         """
+        if search not in SEARCHES:
+            raise UsageError(f"search is {search!r}; expected one of {', '.join(SEARCHES)}")
+        if search == "mbr" and (beam is not None or n_best != 1):
+            raise UsageError(f"beam is {beam} and n_best {n_best} with search 'mbr'; expected None and 1")
         if isinstance(lines, str) or not isinstance(lines, Sequence) or not all(isinstance(one, str) for one in lines):
             raise TypeError(f"lines is a {type(lines).__name__}; expected a list of texts, one per sentence")
         beam = self.beam(beam)
@@ -76,7 +88,10 @@ class TranslationSystem:
         self._check_tokenised(lines, first)
         sources = [self._encoded(line, number) for number, line in enumerate(lines, start=first)]
         settings = self.config.evaluation
-        found = translate_ids(self.model, sources, settings, self.processes, width=beam, n_best=n_best)
+        starts = self.vocabularies.target.word_start()
+        word_start = None if starts is None else torch.tensor(starts, device=self.processes.device)
+        options = {"width": beam, "n_best": n_best, "search": search, "word_start": word_start}
+        found = translate_ids(self.model, sources, settings, self.processes, **options)  # type: ignore[arg-type]
         decode = self.vocabularies.target.decode
         return [[Translation(decode(one.tokens), one.log_prob, one.score) for one in best] for best in found]
 
@@ -87,8 +102,8 @@ class TranslationSystem:
             return 1 if model.one_pass else USUAL_BEAM
         if not isinstance(beam, int) or not 1 <= beam <= WIDEST_BEAM:
             raise UsageError(f"beam is {beam!r}; expected 1 to {WIDEST_BEAM}")
-        if model.kind == "nat" and beam > 1:
-            raise UsageError(f"beam is {beam} with model.kind 'nat', which has no beam search; expected 1")
+        if model.kind in ("nat", "graph") and beam > 1:
+            raise UsageError(f"beam is {beam} with model.kind {model.kind!r}, which has no beam search; expected 1")
         return beam
 
     def _check_tokenised(self, lines: Sequence[str], first: int) -> None:
@@ -113,12 +128,15 @@ class TranslationSystem:
         return tokens[:MOST_TOKENS]
 
 
-def load(run: str | PathLike[str], device: str = "auto") -> TranslationSystem:
+def load(run: str | PathLike[str], device: str = "auto", skip_penalty: float | None = None) -> TranslationSystem:
     """The best model of a training run.
 
     Args:
         run: the directory of a run of ``bleugrad train`` or ``bleugrad tune``.
         device: "cpu", "cuda", or "auto", which is a GPU if there is one.
+        skip_penalty: one-pass models: what is subtracted from the logit of EOS (nat) or blank (ctc), or for each
+            skipped vertex (graph). Higher penalties make longer translations. Default: the one that was chosen on the
+            validation text.
 
     Example::
 
@@ -142,4 +160,11 @@ def load(run: str | PathLike[str], device: str = "auto") -> TranslationSystem:
     with torch.random.fork_rng(devices=[]):  # the caller's random state stays the same
         model = build_model(config.model, len(vocabularies.source), len(vocabularies.target))
     put_weights(model, checkpoint.weights, path)
+    if isinstance(model, OnePassModel):
+        chosen = checkpoint.state.get("skip_penalty", 0.0) if skip_penalty is None else skip_penalty
+        model.skip_penalty = check_penalty(chosen)
+    elif skip_penalty is not None:
+        raise UsageError(
+            f"skip_penalty is {skip_penalty} with model.kind {config.model.kind!r}; expected a one-pass model"
+        )
     return TranslationSystem(model, vocabularies, config, SingleProcess(device))

@@ -38,6 +38,7 @@ from bleugrad.lab.training.optimizer import Schedule, build_optimizer, step_fact
 from bleugrad.lab.training.processes import SingleProcess
 from bleugrad.lab.training.run_state import Position, seed_step
 from bleugrad.lab.training.scores import Scores, score
+from bleugrad.lab.training.skip_penalty import best_penalty
 from bleugrad.lab.training.translation import translate_ids
 from bleugrad.lab.training.vocabularies import Vocabularies
 
@@ -76,6 +77,7 @@ class Trainer:
         self.optimizer = build_optimizer(self.model, config.optimizer)
         self.schedule = Schedule(config.optimizer.learning_rate)
         self.position = Position()
+        self.skip_penalty = 0.0  # of the best weights
         self.history: list[dict[str, Any]] = []
         self.recent: list[dict[str, Tensor]] = []
         self.timed = 0, time.monotonic()
@@ -90,6 +92,7 @@ class Trainer:
         self.recent = split_recent(self.model, checkpoint.recent, self.config.optimizer.average, path)
         put_optimizer(self.model, self.optimizer, checkpoint.optimizer, position.step, path)
         self.schedule = Schedule(**checkpoint.state["schedule"])
+        self.skip_penalty = float(checkpoint.state.get("skip_penalty", 0.0))
         self.position = position
 
     @property
@@ -194,6 +197,7 @@ class Trainer:
             self.say_validated(epoch, steps, seconds, scores, improved)
             self.position = Position(epoch + 1, 0, position.step, 0.0)
             if improved:
+                self.skip_penalty = best_penalty(self.model, scores.bleu, lambda: self.score_valid().bleu)
                 self.save(BEST)
         self.save(LAST)
         self.timed = self.position.step, time.monotonic()
@@ -246,6 +250,7 @@ class Trainer:
                 "history": self.history,
                 "records_end": self.run.records.flush(),
                 **self.setup.fingerprints,
+                **({"skip_penalty": self.skip_penalty} if self.config.model.one_pass else {}),
             }
             if name == BEST:
                 remove_evaluations(self.run.path)
@@ -271,6 +276,8 @@ class Trainer:
             "chrf_signature": scores["chrf_signature"],
             "history": self.history,
         }
+        if self.config.model.one_pass:
+            summary["skip_penalty"] = self.skip_penalty
         if self.run is not None:
             self.run.summarise(summary)
             self.run.say(

@@ -10,6 +10,7 @@ from bleugrad.lab.data.encoding import EncodedSplit
 from bleugrad.lab.models.one_pass import FrameModel, OnePassModel
 from bleugrad.lab.models.protocol import AutoregressiveModel, TranslationModel
 from bleugrad.lab.models.search.beams import beam
+from bleugrad.lab.models.search.consensus import consensus
 from bleugrad.lab.models.search.hypothesis import Hypothesis
 from bleugrad.lab.training.config import EvaluationConfig
 from bleugrad.lab.training.processes import SingleProcess
@@ -25,10 +26,13 @@ def translate_ids(
     *,
     width: int = 1,
     n_best: int = 1,
+    search: str = "beam",
+    word_start: torch.Tensor | None = None,
 ) -> list[list[Hypothesis]]:
     """The ``n_best`` hypotheses of each source, in order. Each process translates its share, and gets all of them.
 
     ``sources`` are ids without EOS; the translation of an empty source is empty. A ``width`` of 1 is greedy search.
+    With the ``search`` "mbr" there is one hypothesis, see :func:`bleugrad.lab.models.search.consensus.consensus`.
     """
     nothing: list[list[int]] = [[] for _ in sources]
     plan = BatchPlan(EncodedSplit(list(sources), nothing, [[one] for one in nothing]))
@@ -41,9 +45,12 @@ def translate_ids(
         batch = plan.collate(spoken).to(processes.device)
         words = [math.ceil(config.maximum_factor * len(sources[index])) + config.maximum_extra for index in spoken]
         maximum = torch.tensor(words, device=processes.device)
-        if isinstance(model, FrameModel) and width > 1:
-            arguments = (batch.source, batch.source_lengths, maximum, width, n_best, config.forbid_unknown)
-            hypotheses = model.beam(*arguments)
+        if search == "mbr":
+            arguments = (batch.source, batch.source_lengths, maximum, config.forbid_unknown, word_start)
+            hypotheses = [[hypothesis] for hypothesis in consensus(model, *arguments)]
+        elif isinstance(model, FrameModel) and width > 1:
+            several = (batch.source, batch.source_lengths, maximum, width, n_best, config.forbid_unknown)
+            hypotheses = model.beam(*several)
         elif isinstance(model, OnePassModel):
             best = model.translate(batch.source, batch.source_lengths, maximum, config.forbid_unknown)
             hypotheses = [[hypothesis] for hypothesis in best]

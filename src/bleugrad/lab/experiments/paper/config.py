@@ -8,6 +8,7 @@ from bleugrad.lab.experiments.paper.branches import Branch, read_branch, select
 from bleugrad.lab.settings.config import LARGEST_SEED, Config, inner, option, settings, tables
 from bleugrad.lab.settings.loading import build, merged
 from bleugrad.lab.training.config import OptimizerConfig, SharedConfig, TrainConfig
+from bleugrad.lab.training.objectives.config import GLANCING
 
 BRANCHES = ("ce", "reinforce", "bound", "exact", "unbiased", "exact-own")
 """The second phases if none are named."""
@@ -66,6 +67,10 @@ class ReproduceConfig(SharedConfig):
     label_smoothing: float = option(
         0.0, "label smoothing of cross-entropy, in the first phase and in its branch", minimum=0, maximum=0.9
     )
+    glancing_first: float = option(0.0, f"{GLANCING} in the first epoch of the first phase", minimum=0, maximum=1)
+    glancing_last: float = option(
+        0.0, f"{GLANCING} in its last epoch, and in all of the likelihood's branch", minimum=0, maximum=1
+    )
     examples: int = option(8, "translations shown side by side in the report", minimum=0)
     checkpoint_every: int = option(500, "steps between checkpoints in an epoch; 0: only at its end", minimum=0)
     base: BaseConfig = inner(BaseConfig, "first phase, cross-entropy")
@@ -94,7 +99,8 @@ class ReproduceConfig(SharedConfig):
         """The settings that all training runs share, and the optimizer of the first phase."""
         values = asdict(self)
         shared = {setting.name: values[setting.name] for setting in settings(SharedConfig)}
-        cross_entropy = {"name": "ce", "label_smoothing": self.label_smoothing}
+        names = ("label_smoothing", "glancing_first", "glancing_last")
+        cross_entropy = {"name": "ce"} | {name: values[name] for name in names}
         return shared | {"optimizer": values["base"], "objective": cross_entropy}
 
     @property

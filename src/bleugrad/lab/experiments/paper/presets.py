@@ -66,12 +66,16 @@ BUILTIN_TUNING = {"epochs": 2, "learning_rate": 3e-4, "reinforce_learning_rate":
 def _from_training(values: Settings, **more: Any) -> Settings:
     """The protocol of a training preset."""
     settings = {"data": values["data"], "model": values.get("model", {}), "base": values["optimizer"]}
-    kind = settings["model"].get("kind")
+    kind, objective = settings["model"].get("kind"), values.get("objective", {})
     if kind == "transformer":
-        settings |= {"branches": TRANSFORMER_BRANCHES, "label_smoothing": values["objective"]["label_smoothing"]}
+        settings |= {"branches": TRANSFORMER_BRANCHES, "label_smoothing": objective["label_smoothing"]}
     elif kind is not None:  # a one-pass model; higher rates, because its first phase ends far from the best weights
         settings["branches"] = ONE_PASS_BRANCHES | (select(("bound",), {}) if kind == "nat" else {})
         settings["tuning"] = {"epochs": 4, "learning_rate": 1e-3, "factors": (0.5, 2.0)}
+        if "glancing_last" in objective:  # goes on as it ended; with higher rates expected BLEU falls at first
+            settings["branches"] |= {"ce": {"objective": {"glancing_first": objective["glancing_last"]}}}
+            settings["tuning"] |= {"learning_rate": 5e-4, "factors": (0.5, 1.0)}
+            settings |= {name: value for name, value in objective.items() if name != "name"}
     return merged(settings, more)
 
 

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Optional
 
 from torch import Tensor
 
+from bleugrad.lab.models.graph import GraphModel
 from bleugrad.lab.models.one_pass import FrameModel, RowModel
 from bleugrad.lab.models.protocol import AutoregressiveModel, TranslationModel
 from bleugrad.lab.training.objectives import config as settings
 from bleugrad.lab.training.objectives.base import FedObjective, Objective
 from bleugrad.lab.training.objectives.beams import Candidates, SoftBeam
-from bleugrad.lab.training.objectives.one_pass import Frames, Positions
+from bleugrad.lab.training.objectives.one_pass import Frames, Positions, Vertices
 from bleugrad.lab.training.objectives.rows import CrossEntropy, ExpectedBLEU
 from bleugrad.lab.training.objectives.samples import FedSamples, SampledSequences, SampledTokens
 
@@ -50,6 +51,8 @@ def build_objective(
         kind = Positions
     elif isinstance(model, FrameModel):
         kind = Frames
+    elif isinstance(model, GraphModel):
+        kind = Vertices
     elif not isinstance(model, AutoregressiveModel):
         raise TypeError(f"model is a {type(model).__name__}, which has no objective")
     elif isinstance(config, settings.ReinforceConfig | settings.MinimumRiskConfig) and config.feeding == "sample":

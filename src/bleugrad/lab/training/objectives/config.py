@@ -18,6 +18,7 @@ FEEDING = (
     "decoder inputs: the reference; a mixture of reference and own tokens; its own greedy or sampled tokens; "
     "straight-through Gumbel samples"
 )
+GLANCING = "one-pass models: shown share of the reference, times the share of wrong tokens,"
 LEVEL = "corpus pools the matches of the batch, sentence averages sentence scores"
 METHOD = "expected matches: exact, the paper's bound, or min(E[count], c) of the highest order only"
 
@@ -81,14 +82,16 @@ class ScoredRows(BLEUScore):
 
 @dataclass(frozen=True)
 class CrossEntropyConfig(Mixture):
-    """Cross-entropy of the reference, or the CTC loss."""
+    """Cross-entropy of the reference, the CTC loss, or the likelihood of all paths."""
 
-    name: Literal["ce"] = option("ce", "ce: likelihood (cross-entropy, or the CTC loss)")
+    name: Literal["ce"] = option("ce", "ce: likelihood (cross-entropy, the CTC loss, or all paths of a graph)")
     label_smoothing: float = option(
         0.0, "probability of the label that is spread over the vocabulary", minimum=0, maximum=0.9
     )
     feeding: Literal["reference", "mixture"] = option("reference", FEEDING)
-    one_pass = ("nat", "ctc")
+    glancing_first: float = option(0.0, f"{GLANCING} in the first epoch", minimum=0, maximum=1)
+    glancing_last: float = option(0.0, f"{GLANCING} in the last epoch", minimum=0, maximum=1)
+    one_pass = ("nat", "ctc", "graph")
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ class ExpectedConfig(ExpectedBase, Fed):
     length: Literal["given", "random"] = option(
         "given", "with reference feeding; given: EOS is a word to match; random: EOS ends the sentence"
     )
-    one_pass = ("nat", "ctc")
+    one_pass = ("nat", "ctc", "graph")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,0 +1,113 @@
+"""Graph models (DA-Transformer): the decoder's positions are vertices, and a translation is a path through them."""
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from bleugrad import Graph
+from bleugrad.lab.models.config import ModelConfig
+from bleugrad.lab.models.one_pass import Encoded, UpsampledModel, draw_several
+from bleugrad.lab.models.transformer import position_codes
+from bleugrad.lab.special_ids import EOS, PAD
+
+IMPOSSIBLE = -1e9
+"""Score of a transition that cannot be: its probability is 0, and a row of them is no NaN."""
+
+
+class GraphModel(UpsampledModel):
+    """Kind "graph": ``vertices`` vertices per source token; a path from the first to the last emits a token at each.
+
+    The probability of a transition is a mixture of one softmax per head over the later vertices, with weights of the
+    vertex that is left. See :class:`bleugrad.Graph`.
+
+    Example:
+        >>> import torch
+        >>> model = GraphModel(ModelConfig("graph", hidden=8, heads=2), source_size=30, target_size=40)
+        >>> graph = model.graph(model.encode(torch.tensor([[7, 9, 3], [5, 3, 0]]), torch.tensor([3, 2])))
+        >>> graph.shape, graph.lengths
+        ((2, 9, 40), tensor([9, 6]))
+    """
+
+    reads = True
+    penalty_unit = 0.05
+
+    def __init__(self, config: ModelConfig, source_size: int, target_size: int) -> None:
+        super().__init__(config, source_size, target_size, config.vertices)
+        self.leaving_entering = nn.Linear(config.hidden, 2 * config.hidden)
+        self.head_weights = nn.Linear(config.hidden, config.heads)
+
+    def graph(self, encoded: Encoded, shown: Tensor | None = None) -> Graph:
+        """The output for encoded sources; see :meth:`decode`."""
+        hidden, lengths = self.decode(encoded, shown)
+        return Graph(self.project(hidden), self.transitions(hidden, lengths), lengths=lengths)
+
+    def transitions(self, hidden: Tensor, lengths: Tensor, penalty: float = 0.0) -> Tensor:
+        """Log-probabilities (B, T, T) of the transitions between vertices, in float32 or finer.
+
+        ``penalty`` is subtracted for every vertex that a transition skips, before they are normalised.
+        """
+        numbered = hidden + position_codes(hidden.shape[1], hidden)
+        both = self.leaving_entering(numbered).unflatten(-1, (2 * self.config.heads, -1)).transpose(1, 2)
+        weights = self.head_weights(numbered).transpose(1, 2)
+        with torch.autocast(hidden.device.type, enabled=False):
+            kind = torch.promote_types(both.dtype, torch.float32)
+            leaving, entering = both.to(kind).chunk(2, 1)
+            scores = leaving @ entering.mT / math.sqrt(leaving.shape[-1])
+            vertex = torch.arange(hidden.shape[1], device=hidden.device)
+            possible = (vertex > vertex[:, None]) & (vertex < lengths[:, None, None])
+            scores = scores.masked_fill(~possible[:, None], IMPOSSIBLE).log_softmax(-1)
+            mixed: Tensor = (scores + weights.to(kind).log_softmax(1)[..., None]).logsumexp(1)
+            skipped = (vertex - vertex[:, None] - 1).clamp(min=0).to(kind)
+            return (mixed - penalty * skipped).log_softmax(-1) if penalty else mixed
+
+    def read(
+        self, hidden: Tensor, lengths: Tensor, log_probs: Tensor, best: Tensor, penalty: float = 0.0
+    ) -> Iterator[tuple[list[int], float, int]]:
+        """Lookahead decoding: go from w to the vertex u with the highest E[w, u] * max_v P(v | u)."""
+        steps = self.transitions(hidden, lengths, penalty)
+        vertex = torch.arange(hidden.shape[1], device=hidden.device)
+        later = (vertex > vertex[:, None]) & (vertex < lengths[:, None, None])
+        values, following = (steps + log_probs[:, None]).masked_fill(~later, -torch.inf).max(2)
+        rows = zip(*(one.tolist() for one in (best, log_probs, values, following, lengths)), strict=True)
+        for tokens, emitted, gained, after, length in rows:
+            path = followed(after, length)
+            total = emitted[0] + sum(gained[place] for place in path[:-1])
+            yield [tokens[place] for place in path], total, len(path)
+
+    def distribution(self, hidden: Tensor, lengths: Tensor, never: list[int]) -> tuple[Graph, None]:
+        """The graph."""
+        transitions = self.transitions(hidden, lengths, self.skip_penalty)
+        return Graph(self.allowed(hidden, never), transitions, lengths=lengths), None
+
+    def drawn(
+        self, hidden: Tensor, lengths: Tensor, never: list[int], number: int, temperature: float
+    ) -> list[list[list[int]]]:
+        """Translations along paths drawn from the graph that is decoded, ``number`` of each sentence."""
+        output, _ = self.distribution(hidden, lengths, never)
+        tokens = draw_several(output.logits / temperature, number).tolist()
+        steps = output.transitions.masked_fill(output.transition_probs() == 0, IMPOSSIBLE)
+        following = draw_several(steps / temperature, number).tolist()  # of every vertex; a path visits it once
+        found = []
+        for symbols, after, length in zip(tokens, following, lengths.tolist(), strict=True):
+            pairs = zip(symbols, after, strict=True)
+            found.append([[row[place] for place in followed(way, length)] for row, way in pairs])
+        return found
+
+    def never(self, forbid_unk: bool) -> list[int]:
+        """Never PAD, EOS, BOS, and UNK if it is forbidden."""
+        return [PAD, EOS, *super().never(forbid_unk)]
+
+
+def followed(after: list[int], length: int) -> list[int]:
+    """The path from vertex 0 to the last, ``after[w]`` being the vertex that follows w.
+
+    Example:
+        >>> followed([2, 3, 3, 0], 4)
+        [0, 2, 3]
+    """
+    path = [0]
+    while path[-1] < length - 1:
+        path.append(after[path[-1]])
+    return path
