@@ -52,10 +52,13 @@ def load(directory: str, name: str = "multi30k") -> Setting:
 
 
 def step(
-    model: TranslationModel, objective: ObjectiveConfig, optimizer: torch.optim.Optimizer, clip: float = 5.0
+    model: TranslationModel,
+    objective: ObjectiveConfig | torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    clip: float = 5.0,
 ) -> Callable[[Batch], float]:
     """One training step as in the trainer: forward, backward, clipping, Adam."""
-    loss_of = build_objective(model, objective)
+    loss_of = objective if isinstance(objective, torch.nn.Module) else build_objective(model, objective)
     parameters = list(model.parameters())
 
     def run(batch: Batch) -> float:
