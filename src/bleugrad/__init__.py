@@ -22,11 +22,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bleugrad.expectation import expected_bleu
+    from bleugrad.expectation import Expectation, expected_bleu, expected_score
     from bleugrad.explanation.explain import explain
     from bleugrad.lab.training.system import load
     from bleugrad.losses.candidates import CandidateBLEULoss, candidate_bleu_loss
-    from bleugrad.losses.expected import ExpectedBLEULoss, expected_bleu_loss
+    from bleugrad.losses.expected import ExpectedBLEULoss, ExpectedScoreLoss, expected_bleu_loss
     from bleugrad.losses.fed_samples import FedSamplesBLEULoss
     from bleugrad.losses.minimum_risk import MinimumRiskLoss, minimum_risk_loss
     from bleugrad.losses.reinforce import ReinforceLoss, reinforce_loss
@@ -34,28 +34,40 @@ if TYPE_CHECKING:
     from bleugrad.outputs.ctc import CTC
     from bleugrad.outputs.graph import Graph
     from bleugrad.outputs.rows import Projection
+    from bleugrad.scores.bleu import BLEU
     from bleugrad.scores.bleu_of_ids import bleu
-    from bleugrad.scores.results import BLEUResult, ExpectedBLEUResult
+    from bleugrad.scores.gleu import GLEU
+    from bleugrad.scores.nist import NIST
+    from bleugrad.scores.results import BLEUResult, ExpectedBLEUResult, ExpectedScoreResult
+    from bleugrad.scores.rouge import ROUGE
     from bleugrad.tokenizers import word_start_mask
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "BLEU": "bleugrad.scores.bleu",
     "BLEUResult": "bleugrad.scores.results",
     "CTC": "bleugrad.outputs.ctc",
     "CandidateBLEULoss": "bleugrad.losses.candidates",
+    "Expectation": "bleugrad.expectation",
     "ExpectedBLEULoss": "bleugrad.losses.expected",
     "ExpectedBLEUResult": "bleugrad.scores.results",
+    "ExpectedScoreLoss": "bleugrad.losses.expected",
+    "ExpectedScoreResult": "bleugrad.scores.results",
     "FedSamplesBLEULoss": "bleugrad.losses.fed_samples",
+    "GLEU": "bleugrad.scores.gleu",
     "Graph": "bleugrad.outputs.graph",
     "MinimumRiskLoss": "bleugrad.losses.minimum_risk",
+    "NIST": "bleugrad.scores.nist",
     "Projection": "bleugrad.outputs.rows",
+    "ROUGE": "bleugrad.scores.rouge",
     "ReinforceLoss": "bleugrad.losses.reinforce",
     "UnbiasedBLEULoss": "bleugrad.losses.unbiased",
     "bleu": "bleugrad.scores.bleu_of_ids",
     "candidate_bleu_loss": "bleugrad.losses.candidates",
     "expected_bleu": "bleugrad.expectation",
     "expected_bleu_loss": "bleugrad.losses.expected",
+    "expected_score": "bleugrad.expectation",
     "explain": "bleugrad.explanation.explain",
     "load": "bleugrad.lab.training.system",
     "minimum_risk_loss": "bleugrad.losses.minimum_risk",
@@ -65,11 +77,18 @@ _HOMES = {
 }
 
 __all__ = [
+    "BLEU",
     "CTC",
+    "GLEU",
+    "NIST",
+    "ROUGE",
     "BLEUResult",
     "CandidateBLEULoss",
+    "Expectation",
     "ExpectedBLEULoss",
     "ExpectedBLEUResult",
+    "ExpectedScoreLoss",
+    "ExpectedScoreResult",
     "FedSamplesBLEULoss",
     "Graph",
     "MinimumRiskLoss",
@@ -81,6 +100,7 @@ __all__ = [
     "candidate_bleu_loss",
     "expected_bleu",
     "expected_bleu_loss",
+    "expected_score",
     "explain",
     "load",
     "minimum_risk_loss",

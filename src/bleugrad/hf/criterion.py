@@ -7,7 +7,7 @@ from torch import Tensor
 
 from bleugrad.arguments import check_choice, check_share
 from bleugrad.distributed import Pool
-from bleugrad.expectation import Expectation, expected_score
+from bleugrad.expectation import Expectation, score_output
 from bleugrad.hf.counting import IGNORED
 from bleugrad.hf.vocabulary import without
 from bleugrad.losses.recipe import adaptive_weight, smoothed_log_probs
@@ -56,7 +56,7 @@ class BlendedParts:
         labelled, mask = labels != IGNORED, without(labels, self.excluded) != IGNORED
         if references is not None:
             references = without(references.to(labels.device), self.excluded)
-        value, statistics, targets = expected_score(
+        value, statistics, targets = score_output(
             logits,
             self.expectation,
             labels=labels,

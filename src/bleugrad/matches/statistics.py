@@ -7,6 +7,7 @@ from torch import Tensor
 
 from bleugrad.lengths.lengths import FixedLengths, Lengths, Stopping, stopping, word_counts
 from bleugrad.matches.method import MatchMethod
+from bleugrad.matches.parts import Parts, ReferenceMatches
 from bleugrad.references.ngrams import Patterns
 from bleugrad.references.sequences import References
 from bleugrad.references.targets import Targets
@@ -35,6 +36,25 @@ class RowWindows:
     boundary: Tensor | None = None
     completed: Tensor | None = None
 
+    def repeated(self, times: int, probs: Tensor, ids: Tensor, patterns: Patterns) -> "RowWindows":
+        """See :class:`bleugrad.matches.parts.Counted`."""
+        limits, ending = self.limits.repeat_interleave(times, 0), self.ending
+        opening, boundary = (
+            None if values is None else values.repeat_interleave(times, 1) for values in (self.opening, self.boundary)
+        )
+        if ending is not None:
+            alive, survival = (values.repeat_interleave(times, 1) for values in (ending.alive, ending.survival))
+            ending = Stopping(alive, survival, ending.stop.repeat_interleave(times, 0))
+        return RowWindows(probs, patterns, limits, ending, opening, boundary)
+
+    def matches(self, method: MatchMethod) -> Tensor:
+        """See :class:`bleugrad.matches.parts.Counted`."""
+        return method.rows(self)
+
+    def by_length(self, method: MatchMethod) -> Tensor | None:
+        """See :class:`bleugrad.matches.parts.Counted`."""
+        return method.rows_by_length(self)
+
 
 @dataclass(frozen=True)
 class ExpectedStatistics:
@@ -46,6 +66,7 @@ class ExpectedStatistics:
         references: the references in these units.
         windows: what certified intervals are made of; None for outputs that have none.
         label_log_probs: (B, T), log-probability of each label, if it was asked for.
+        parts: the matches with each reference, and those of each length; None for outputs that do not know them.
     """
 
     matches: Tensor
@@ -53,6 +74,7 @@ class ExpectedStatistics:
     references: References
     windows: RowWindows | None = None
     label_log_probs: Tensor | None = None
+    parts: ReferenceMatches | None = None
 
 
 def row_statistics(match_probs: Tensor, opening: Tensor, targets: Targets, method: MatchMethod) -> ExpectedStatistics:
@@ -80,7 +102,8 @@ def row_statistics(match_probs: Tensor, opening: Tensor, targets: Targets, metho
         opened = opened.t().contiguous()
         lengths, boundary = word_counts(opened, limits, ending), word_boundary(opened, limits, ending)
         windows = RowWindows(word_probabilities(units, words), patterns, limits, ending, opened, boundary)
-    return ExpectedStatistics(method.rows(windows), lengths, targets.units, windows)
+    matches = method.rows(windows)
+    return ExpectedStatistics(matches, lengths, targets.units, windows, parts=Parts(matches, windows, method, targets))
 
 
 def check_rows(probs: Tensor, targets: Targets) -> None:
