@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from bleugrad.scores.nist import NIST
     from bleugrad.scores.results import BLEUResult, ExpectedBLEUResult, ExpectedScoreResult
     from bleugrad.scores.rouge import ROUGE
+    from bleugrad.scores.rouge_l import ROUGEL
+    from bleugrad.scores.token_score import token_rewards, token_score
     from bleugrad.tokenizers import word_start_mask
 
 __version__ = "0.1.0"
@@ -61,6 +63,7 @@ _HOMES = {
     "NIST": "bleugrad.scores.nist",
     "Projection": "bleugrad.outputs.rows",
     "ROUGE": "bleugrad.scores.rouge",
+    "ROUGEL": "bleugrad.scores.rouge_l",
     "ReinforceLoss": "bleugrad.losses.reinforce",
     "UnbiasedBLEULoss": "bleugrad.losses.unbiased",
     "bleu": "bleugrad.scores.bleu_of_ids",
@@ -72,6 +75,8 @@ _HOMES = {
     "load": "bleugrad.lab.training.system",
     "minimum_risk_loss": "bleugrad.losses.minimum_risk",
     "reinforce_loss": "bleugrad.losses.reinforce",
+    "token_rewards": "bleugrad.scores.token_score",
+    "token_score": "bleugrad.scores.token_score",
     "unbiased_bleu_loss": "bleugrad.losses.unbiased",
     "word_start_mask": "bleugrad.tokenizers",
 }
@@ -82,6 +87,7 @@ __all__ = [
     "GLEU",
     "NIST",
     "ROUGE",
+    "ROUGEL",
     "BLEUResult",
     "CandidateBLEULoss",
     "Expectation",
@@ -105,6 +111,8 @@ __all__ = [
     "load",
     "minimum_risk_loss",
     "reinforce_loss",
+    "token_rewards",
+    "token_score",
     "unbiased_bleu_loss",
     "word_start_mask",
 ]

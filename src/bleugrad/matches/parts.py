@@ -17,8 +17,8 @@ from bleugrad.references.ngrams import Patterns, reference_patterns
 from bleugrad.references.sequences import References, reads_back
 from bleugrad.references.targets import Targets
 
-Weigh = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""Weights (B, U, N) of the n-grams from each unit on: of tokens (B, L), first token and span of each unit (B, U)."""
+Weigh = Callable[..., Tensor]
+"""Weights (N, B, U) of the n-grams from each unit on: of tokens (B, L), first token and span of each unit (B, U)."""
 
 C = TypeVar("C", bound="Counted")
 
@@ -89,7 +89,7 @@ class Parts:
         words = self.targets.words
         every = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
         starts, lengths = (every, torch.ones_like(every)) if words is None else (words.starts, words.spans)
-        weights = weigh(ids, starts, lengths).to(found.dtype).view(batch, number, width, order, 1)
+        weights = weigh(ids, starts, lengths).to(found.dtype).permute(1, 2, 0).reshape(batch, number, width, order, 1)
         return (found * weights).sum(2)
 
     def _found(self, counted: Counted, joint: bool) -> Tensor:

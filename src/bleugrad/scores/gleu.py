@@ -29,8 +29,8 @@ class GLEU(PooledScore):
     Args:
         max_order: the highest order.
         several: "best" takes the reference of the highest score, as nltk. Of expectations it is a surrogate, and at
-            sentence level a lower bound of the mean of the best. "mean" averages over references (at corpus level their matches
-            and denominators), exact where one reference is.
+            sentence level a lower bound of the mean of the best. "mean" averages over references, at corpus level
+            their matches and denominators; it is exact where one reference is.
 
     Example:
         >>> import torch, bleugrad

@@ -22,8 +22,8 @@ class NIST(PooledScore):
     """sum_n (sum of the weights of matches of order n) / M_n times a penalty of the length, equal to nltk's NIST.
 
     The weight of an n-gram is its information: log2 of how often its first n - 1 tokens occur for each time that it
-    does. Weights come from a corpus of references: :meth:`from_references`. NIST is at least 0 and has no upper limit, so a
-    loss ``1 - NIST`` has no fixed minimum.
+    does. :meth:`from_references` computes weights from a corpus of references. NIST is at least 0 and has no upper
+    limit, so a loss ``1 - NIST`` has no fixed minimum.
 
     At **sentence level** with one reference the value is the **exact expectation** with ``method="exact"`` for rows of
     tokens, of fixed or random length, and for graphs: given the length it is linear in weighted matches. In words
@@ -36,8 +36,8 @@ class NIST(PooledScore):
             have weight 0.
         max_order: the highest order.
         several: "best" takes for each order the reference with the highest precision, the longest of equals, as nltk.
-            Of expectations it is a surrogate. "mean" averages over references, exact at sentence level where one reference
-            is.
+            Of expectations it is a surrogate. "mean" averages over references, and is exact at sentence level where
+            one reference is.
 
     Weighted matches take N times the memory of matches.
 
