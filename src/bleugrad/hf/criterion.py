@@ -1,6 +1,7 @@
 """The two parts of the loss, expected BLEU and cross-entropy, from one pass over the logits."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -32,10 +33,11 @@ class BlendedParts:
     Labels among ``excluded`` do not count for BLEU, but cross-entropy still learns them. ``measured`` (7,) describes
     the last call, without a gradient: labels, summed cross-entropy, summed expected length, summed length of the
     references, and labels times BLEU and the ends of its certified interval. Lengths are 0 for a fixed length, the ends
-    are NaN where there is no interval: at corpus level, with ``risks``, and for several references without smoothing.
+    are NaN where there is no interval: at corpus level, with ``risks``, for several references without smoothing, and
+    for scores other than BLEU.
     """
 
-    expectation: Expectation[BLEU]
+    expectation: Expectation[Any]
     excluded: Tensor
     weighting: str
     word_start: Tensor | None
@@ -78,7 +80,8 @@ class BlendedParts:
             bleu = torch.where(mask.any(1), bleu, 0)
             bleu = (bleu * counts).sum() if self.weighting == "tokens" else bleu.sum()
         nll_sum = torch.where(labelled, -log_probs, 0).sum()
-        interval = risks is None and self.expectation.level == "sentence"
+        certified = isinstance(self.expectation.score, BLEU)
+        interval = certified and risks is None and self.expectation.level == "sentence"
         self.measured = self._measurements(value, nll_sum, counts, statistics, interval)
         if self.blend == 1 and not self.adaptive:
             return torch.stack([bleu, torch.zeros_like(bleu)])  # 0 times inf is not 0
