@@ -7,7 +7,7 @@ from torch import Tensor
 
 from bleugrad.hf.counting import IGNORED
 from bleugrad.hf.vocabulary import excluded_ids, length_eos, without, word_starts
-from bleugrad.references.sequences import before_eos, pad_lists
+from bleugrad.references.sequences import pad_lists
 from bleugrad.scores.bleu import BLEU
 from bleugrad.scores.score import Score
 from bleugrad.scores.token_score import token_rewards, token_score
@@ -57,12 +57,12 @@ class ScoreReward:
     ) -> list[float]:
         """One reward per completion. Prompts and texts are not used."""
         made = without(pad_lists("completion_ids", completion_ids, IGNORED), self.excluded)
-        made = made.masked_fill(~before_eos(made, made != IGNORED, self.eos_id), IGNORED)
         rewards = token_score(
             made,
             self.references(columns, len(made)),
             self.score,
             level="sentence",
+            eos_id=self.eos_id,
             ignore_index=IGNORED,
             word_start=self.word_start,
         )

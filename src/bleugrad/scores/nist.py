@@ -102,6 +102,11 @@ class NIST(PooledScore):
         weights = {gram: math.log2(counts[shorter[gram]] / counts[gram]) for gram in shorter}
         return cls(weights, max_order, several)
 
+    @property
+    def number_of_sums(self) -> int:
+        """See :class:`bleugrad.scores.pooled.PooledScore`."""
+        return 2 * self.max_order + 2
+
     def sentences(self, statistics: ExpectedStatistics) -> Tensor:
         """See :class:`bleugrad.scores.pooled.PooledScore`."""
         matches, totals, probs, chosen = self._parts(statistics)

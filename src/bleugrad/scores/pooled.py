@@ -23,6 +23,11 @@ class PooledScore(ABC):
     max_order: int
     several: str
 
+    @property
+    def number_of_sums(self) -> int:
+        """C, the number of :meth:`sums`."""
+        return 2
+
     @abstractmethod
     def sentences(self, statistics: ExpectedStatistics) -> Tensor:
         """The score of each sentence, (B,)."""

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from bleugrad.arguments import LEVELS, check_choice, check_int
+from bleugrad.matches.statistics import ExpectedStatistics
 from bleugrad.references.sequences import (
     IdLists,
     References,
@@ -25,8 +26,8 @@ def token_score(
     references: Tensor | IdLists,
     score: Score,
     *,
-    hypothesis_lengths: Tensor | None = None,
     level: str = "corpus",
+    eos_id: int | None = None,
     ignore_index: int = -100,
     word_start: Tensor | None = None,
 ) -> Tensor:
@@ -34,8 +35,8 @@ def token_score(
 
     ``score`` is :class:`bleugrad.ROUGE`, :class:`bleugrad.ROUGEL`, :class:`bleugrad.GLEU`, :class:`bleugrad.NIST`,
     :class:`bleugrad.BLEU` or another :class:`~bleugrad.scores.score.Score`. With the same tokens ROUGE equals
-    ``rouge-score``, and GLEU and NIST equal nltk. The other arguments are those of :func:`bleugrad.bleu`, which is
-    faster for BLEU and returns its statistics. Time and memory are as for :func:`bleugrad.bleu`.
+    ``rouge-score``, and GLEU and NIST equal nltk. With ``eos_id`` hypotheses and references end before it. The other
+    arguments are those of :func:`bleugrad.bleu`, which returns the statistics of BLEU; so are time and memory.
 
     Example:
         >>> import bleugrad
@@ -43,12 +44,40 @@ def token_score(
         0.6666666666666666
     """
     check_choice("level", level, LEVELS)
+    statistics = token_statistics(hypotheses, references, score.max_order, eos_id, ignore_index, word_start)
+    return score.value(statistics, level, None)
+
+
+def token_statistics(
+    hypotheses: Tensor | Sequence[Sequence[int]],
+    references: Tensor | IdLists,
+    max_order: int,
+    eos_id: int | None = None,
+    ignore_index: int = -100,
+    word_start: Tensor | None = None,
+) -> ExpectedStatistics:
+    """What the score of token ids is made of; the arguments are those of :func:`token_score`."""
+    _, ids, lengths, prepared = _prepared(hypotheses, references, eos_id, ignore_index)
+    return token_matches(ids, lengths, prepared, max_order, word_start).statistics()
+
+
+def _prepared(
+    hypotheses: Tensor | Sequence[Sequence[int]], references: Tensor | IdLists, eos_id: int | None, ignore_index: int
+) -> tuple[Tensor, Tensor, Tensor, References]:
+    """Which positions count, (B, T), and hypotheses, closed up, with their lengths and references."""
     check_int("ignore_index", ignore_index)
-    ids, lengths = prepare_hypotheses(hypotheses, hypothesis_lengths, ignore_index)
+    if isinstance(hypotheses, Sequence) and not isinstance(hypotheses, str):
+        hypotheses = pad_lists("hypotheses", hypotheses, ignore_index)
+    valid = torch.empty(0)
+    if isinstance(hypotheses, Tensor):
+        ids = check_ids("hypotheses", hypotheses)
+        valid = before_eos(ids, ids != ignore_index, eos_id)
+        hypotheses = torch.where(valid, ids, ignore_index) if eos_id is not None else ids
+    closed, lengths = prepare_hypotheses(hypotheses, None, ignore_index)
     prepared = prepare_references(
-        references, batch=ids.shape[0], of="hypotheses", device=ids.device, ignore_index=ignore_index
+        references, batch=len(closed), of="hypotheses", device=closed.device, eos_id=eos_id, ignore_index=ignore_index
     )
-    return score.value(token_matches(ids, lengths, prepared, score.max_order, word_start).statistics(), level, None)
+    return valid, closed, lengths, prepared
 
 
 def token_rewards(
@@ -84,15 +113,7 @@ def token_rewards(
         >>> bleugrad.token_rewards([[1, 2, 9, 4]], [[1, 2, 3, 4]], bleugrad.ROUGE(1, "recall")).tolist()
         [[0.25, 0.25, 0.0, 0.25]]
     """
-    check_int("ignore_index", ignore_index)
-    if not isinstance(hypotheses, Tensor):
-        hypotheses = pad_lists("hypotheses", hypotheses, ignore_index)
-    valid = before_eos(hypotheses, hypotheses != ignore_index, eos_id)
-    kept = torch.where(valid, check_ids("hypotheses", hypotheses), ignore_index)
-    ids, lengths = prepare_hypotheses(kept, None, ignore_index)
-    prepared = prepare_references(
-        references, batch=len(ids), of="hypotheses", device=ids.device, eos_id=eos_id, ignore_index=ignore_index
-    )
+    valid, ids, lengths, prepared = _prepared(hypotheses, references, eos_id, ignore_index)
     batch, steps = ids.shape
     if word_start is None:
         found = replace(token_matches(ids, lengths, prepared, score.max_order), prefixes=True)
