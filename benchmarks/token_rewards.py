@@ -172,9 +172,8 @@ def summary(result: dict) -> str:
     lines += ["", "| learning rate | advantage | seeds | " + " | ".join(f"step {step}" for step in steps) + " |"]
     lines.append("|" + "---|" * (3 + len(steps)))
     for rate, method in itertools.product(settings["rates"], METHODS):
-        runs = [
-            dict(map(tuple, one["scores"])) for one in result["runs"] if (one["rate"], one["method"]) == (rate, method)
-        ]
+        chosen = [one for one in result["runs"] if (one["rate"], one["method"]) == (rate, method)]
+        runs = [dict(map(tuple, one["scores"])) for one in chosen]
         if runs:
             cells = [[one[step] for one in runs] for step in steps]
             texts = [f"{statistics.mean(cell):.2f} ({min(cell):.2f} to {max(cell):.2f})" for cell in cells]
@@ -188,8 +187,8 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("runs/token_rewards"))
     parser.add_argument("--redraw", type=Path)
     parser.add_argument("--pretrain", type=int, default=400)
-    parser.add_argument("--steps", type=int, default=120)
-    parser.add_argument("--rates", type=float, nargs="+", default=[1e-4, 3e-4])
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--rates", type=float, nargs="+", default=[3e-4])
     parser.add_argument("--batches", type=int, default=4)
     parser.add_argument("--draws", type=int, default=24)
     chosen = parser.parse_args()
