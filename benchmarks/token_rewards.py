@@ -134,7 +134,7 @@ def run(settings: Settings, chosen: argparse.Namespace) -> None:
         if (method, rate, seed) in done:
             continue
         set_seed(seed)
-        scores = train(task, copy.deepcopy(model), method, rate, chosen.steps, chosen.steps // 4, seed)
+        scores = train(task, copy.deepcopy(model), method, rate, chosen.steps, chosen.steps // 2, seed)
         result["runs"].append({"method": method, "rate": rate, "seed": seed, "scores": scores})
         say(f"{method}, learning rate {rate:g}, seed {seed}: {scores}")
         write(result, output)
@@ -158,8 +158,8 @@ def summary(result: dict) -> str:
         "",
         "`python benchmarks/token_rewards.py`: a causal model on tatoeba_tiny after "
         f"{settings['pretrain']} steps of cross-entropy, {settings['samples']} samples of each of "
-        f"{settings['batch'] // settings['samples']} sentences per step. BLEU of greedy output on {settings['sentences']} "
-        "held-out sentences, mean of seeds and range.",
+        f"{settings['batch'] // settings['samples']} sentences per step. BLEU of greedy output on "
+        f"{settings['sentences']} held-out sentences, mean of seeds and range.",
         "",
         f"Variance of the gradient over its squared norm, mean of {settings['batches']} batches of sentences with "
         f"{settings['draws']} draws each:",
@@ -187,7 +187,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("runs/token_rewards"))
     parser.add_argument("--redraw", type=Path)
     parser.add_argument("--pretrain", type=int, default=400)
-    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--rates", type=float, nargs="+", default=[3e-4])
     parser.add_argument("--batches", type=int, default=4)
     parser.add_argument("--draws", type=int, default=24)
