@@ -70,6 +70,13 @@ def test_words_are_counted(rng, name):
         assert_near(found, wanted, 1e-12, f"{hypotheses} {references}")
 
 
+@pytest.mark.usefixtures("way")
+def test_a_weight_is_found_where_the_shorter_ngram_has_matched_before():
+    """The second 0 1 2 is beyond its count, and the 4-gram from there on is a match."""
+    score = bleugrad.NIST({(0, 1, 2, 0): 1.0}, 4)
+    assert bleugrad.token_score([[0, 1, 2, 1, 0, 1, 2, 0]], [[0, 1, 2, 0]], score).item() == pytest.approx(1 / 5)
+
+
 def test_long_subsequences_carry(rng):
     hypotheses, references = draw(rng, longest=200, vocabulary=4, sentences=12)
     found = bleugrad.token_score(hypotheses, references, bleugrad.ROUGEL("f1", "mean"), level="sentence")
