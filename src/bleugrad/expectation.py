@@ -19,7 +19,7 @@ from bleugrad.references.targets import Targets, prepare_targets
 from bleugrad.scores.bleu import BLEU, closest_lengths, mean_totals
 from bleugrad.scores.interval import certified_interval
 from bleugrad.scores.results import ExpectedBLEUResult, ExpectedScoreResult
-from bleugrad.scores.score import Score
+from bleugrad.scores.score import Score, check_score
 
 S = TypeVar("S", bound=Score)
 
@@ -49,6 +49,7 @@ class Expectation(Generic[S]):
     end_positions: int | str = 0
 
     def __post_init__(self) -> None:
+        check_score(self.score)
         object.__setattr__(self, "method", as_method(self.method))
         check_choice("level", self.level, LEVELS)
         check_int("ignore_index", self.ignore_index)

@@ -272,6 +272,21 @@ def test_the_prefix_has_its_own_brevity_penalty():
 def test_bad_input_is_named():
     with pytest.raises(ValueError, match="ROUGEL, whose expectation is not known; expected token ids"):
         bleugrad.expected_score(torch.zeros(1, 2, 3), [[1]], bleugrad.ROUGEL())
+    for call in (bleugrad.token_score, bleugrad.token_rewards):
+        with pytest.raises(TypeError, match="score is 'rouge2'; expected a score"):
+            call([[1]], [[1]], "rouge2")
+        with pytest.raises(TypeError, match="eos_id is 'end'"):
+            call([[1]], [[1]], bleugrad.GLEU(), eos_id="end")
+    with pytest.raises(TypeError, match="score is <class"):
+        bleugrad.expected_score(torch.zeros(1, 2, 3), [[1]], bleugrad.GLEU)
+    with pytest.raises(ValueError, match="n is 0; expected 1 to 100"):
+        bleugrad.ROUGE(0)
+    with pytest.raises(TypeError, match="references is a int"):
+        bleugrad.NIST.from_references(3)
+    with pytest.raises(ValueError, match="references has shape"):
+        bleugrad.NIST.from_references(torch.tensor(3))
+    with pytest.raises(ValueError, match="references holds the id 4; expected ids below the vocabulary size 2"):
+        bleugrad.NIST.from_references([[4]], word_start=torch.tensor([True, False]))
     with pytest.raises(ValueError, match="level is 'batch'"):
         bleugrad.token_score([[1]], [[1]], bleugrad.GLEU(), level="batch")
     with pytest.raises(TypeError, match="hypotheses has dtype"):

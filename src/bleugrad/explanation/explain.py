@@ -19,7 +19,7 @@ from bleugrad.outputs.rows import Rows, TokenProbabilities, check_floating
 from bleugrad.references.targets import Targets, check_mask, prepare_targets
 from bleugrad.scores.bleu import BLEU
 from bleugrad.scores.results import ExpectedBLEUResult
-from bleugrad.scores.score import Score
+from bleugrad.scores.score import Score, check_score
 from bleugrad.scores.token_score import token_score
 
 PADDING = -100
@@ -84,6 +84,7 @@ def explain(
     """
     check_choice("method", method, ("exact", "bound"))
     if score is not None:
+        check_score(score)
         if (max_order, weights, smoothing) != (4, None, 1.0):
             found = f"score is {score!r} beside max_order, weights or smoothing, which are options of BLEU"
             raise ValueError(f"{found}; expected score=bleugrad.BLEU(max_order, weights, smoothing)")

@@ -23,7 +23,14 @@ class _PooledMetric(Metric):
     sums: Tensor
     word_start: Tensor | None
 
-    def __init__(self, score: PooledScore, eos_id: int | None, word_start: Tensor | None, ignore_index: int) -> None:
+    def __init__(
+        self,
+        score: PooledScore,
+        *,
+        eos_id: int | None = None,
+        word_start: Tensor | None = None,
+        ignore_index: int = -100,
+    ) -> None:
         super().__init__()
         if not isinstance(score, PooledScore):
             raise TypeError(f"score is {score!r}; expected ROUGE, ROUGEL, GLEU or NIST (BLEU has metrics of its own)")
@@ -53,16 +60,6 @@ class ExpectedScore(_PooledMetric):
         >>> metric.compute().item()
         0.6875
     """
-
-    def __init__(
-        self,
-        score: PooledScore,
-        *,
-        eos_id: int | None = None,
-        word_start: Tensor | None = None,
-        ignore_index: int = -100,
-    ) -> None:
-        super().__init__(score, eos_id, word_start, ignore_index)
 
     @torch.no_grad()
     def update(self, logits: Tensor | Output, references: Tensor | IdLists, mask: Tensor | None = None) -> None:
@@ -94,16 +91,6 @@ class TokenScore(_PooledMetric):
         >>> metric.compute().item()
         0.75
     """
-
-    def __init__(
-        self,
-        score: PooledScore,
-        *,
-        eos_id: int | None = None,
-        word_start: Tensor | None = None,
-        ignore_index: int = -100,
-    ) -> None:
-        super().__init__(score, eos_id, word_start, ignore_index)
 
     @torch.no_grad()
     def update(self, hypotheses: Tensor | Sequence[Sequence[int]], references: Tensor | IdLists) -> None:

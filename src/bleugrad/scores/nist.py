@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -77,16 +77,19 @@ class NIST(PooledScore):
             ignore_index: the padding id.
         """
         check_order(max_order)
-        check_int("ignore_index", ignore_index)
-        number = len(references)
-        device = torch.device("cpu")
-        prepared = prepare_references(
-            references, batch=number, of="references", device=device, eos_id=eos_id, ignore_index=ignore_index
-        )
-        opens = None
+        opens, size = None, None
         if word_start is not None:
             size = word_start.numel() if isinstance(word_start, Tensor) else 0
             opens = check_word_start(word_start, size).tolist()
+        prepared = prepare_references(
+            references,
+            batch=len(references) if isinstance(references, Sequence) or getattr(references, "ndim", False) else 0,
+            of="references",
+            device=torch.device("cpu"),
+            vocabulary=size,
+            eos_id=None if eos_id is None else check_int("eos_id", eos_id),
+            ignore_index=check_int("ignore_index", ignore_index),
+        )
         counts: Counter[tuple[int, ...]] = Counter()
         shorter: dict[tuple[int, ...], tuple[int, ...]] = {}
         for row, length in zip(prepared.ids.flatten(0, 1).tolist(), prepared.lengths.flatten().tolist(), strict=True):

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from bleugrad.arguments import check_choice, check_order
+from bleugrad.arguments import LARGEST_ORDER, check_choice, check_int
 from bleugrad.matches.statistics import ExpectedStatistics
 from bleugrad.scores.pooled import (
     PooledScore,
@@ -53,7 +53,9 @@ class ROUGE(PooledScore):
     """
 
     def __init__(self, n: int = 2, kind: str = "f1", several: str = "best") -> None:
-        self.max_order = self.n = check_order(n)
+        if not 1 <= check_int("n", n) <= LARGEST_ORDER:
+            raise ValueError(f"n is {n}; expected 1 to {LARGEST_ORDER} (ROUGE-2 is n=2)")
+        self.max_order = self.n = n
         check_choice("kind", kind, KINDS)
         self.kind, self.several = kind, check_several(several)
 

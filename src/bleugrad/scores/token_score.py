@@ -17,7 +17,7 @@ from bleugrad.references.sequences import (
     prepare_hypotheses,
     prepare_references,
 )
-from bleugrad.scores.score import Score
+from bleugrad.scores.score import Score, check_score
 from bleugrad.scores.token_matches import prefix_lengths, token_matches
 
 
@@ -44,6 +44,7 @@ def token_score(
         0.6666666666666666
     """
     check_choice("level", level, LEVELS)
+    check_score(score)
     statistics = token_statistics(hypotheses, references, score.max_order, eos_id, ignore_index, word_start)
     return score.value(statistics, level, None)
 
@@ -66,6 +67,8 @@ def _prepared(
 ) -> tuple[Tensor, Tensor, Tensor, References]:
     """Which positions count, (B, T), and hypotheses, closed up, with their lengths and references."""
     check_int("ignore_index", ignore_index)
+    if eos_id is not None:
+        check_int("eos_id", eos_id)
     if isinstance(hypotheses, Sequence) and not isinstance(hypotheses, str):
         hypotheses = pad_lists("hypotheses", hypotheses, ignore_index)
     valid = torch.empty(0)
@@ -113,6 +116,7 @@ def token_rewards(
         >>> bleugrad.token_rewards([[1, 2, 9, 4]], [[1, 2, 3, 4]], bleugrad.ROUGE(1, "recall")).tolist()
         [[0.25, 0.25, 0.0, 0.25]]
     """
+    check_score(score)
     valid, ids, lengths, prepared = _prepared(hypotheses, references, eos_id, ignore_index)
     batch, steps = ids.shape
     if word_start is None:
