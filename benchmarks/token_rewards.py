@@ -168,6 +168,8 @@ def summary(result: dict) -> str:
         "|---|---|",
     ]
     lines += [f"| {name} | {statistics.mean(values):.2f} |" for name, values in result["variance"].items()]
+    if not result["runs"]:
+        return "\n".join([*lines, "", "BLEU against steps is not measured yet."]) + "\n"
     steps = sorted({step for one in result["runs"] for step, _ in one["scores"]})
     lines += ["", "| learning rate | advantage | seeds | " + " | ".join(f"step {step}" for step in steps) + " |"]
     lines.append("|" + "---|" * (3 + len(steps)))
