@@ -160,6 +160,36 @@ def of_output(kind):
     return with_gradient(call)
 
 
+def scored_loss(expectation, logits, labels, **options):
+    """The loss of a score, of these arguments."""
+    return with_gradient(lambda logits: bleugrad.ExpectedScoreLoss(expectation, **options)(logits, labels))(
+        logits=logits
+    )
+
+
+def expected(logits, labels, **options):
+    """The loss of an expectation with these options."""
+    return scored_loss(bleugrad.Expectation(**options), logits, labels)
+
+
+def of_ids(kind):
+    """The score of token ids against two references each, which ``kind`` makes."""
+
+    def call(**options):
+        return bleugrad.token_score(LABELS, TWO, kind(**options), level="sentence")
+
+    return call
+
+
+def informed(**options):
+    return bleugrad.NIST.from_references(TWO, **options)
+
+
+IDS = {}
+TWO = [[row.tolist(), row.flip(0).tolist()[:4]] for row in REFERENCES]
+WEIGHTS = {(token,): 1.0 + token for token in range(V)} | {(a, b): 0.5 + b for a in range(V) for b in range(V)}
+
+
 Loss, Reinforce, Risk = bleugrad.ExpectedBLEULoss, bleugrad.ReinforceLoss, bleugrad.MinimumRiskLoss
 Unbiased, Candidates, FedSamples = bleugrad.UnbiasedBLEULoss, bleugrad.CandidateBLEULoss, bleugrad.FedSamplesBLEULoss
 SEQUENCES = {"mask": FEWER[:, None].expand(B, S, T)}
@@ -232,6 +262,51 @@ SUBJECTS = {
         | {"method": "bound", "mask": FEWER, "eos_id": EOS, "word_start": STARTS, "level": "sentence"}
         | {"ignore_index": 1, "interval": False},
     ),
+    "expected_score": Subject(
+        with_gradient(bleugrad.expected_score),
+        [bleugrad.expected_score],
+        LOGITS | {"references": REFERENCES, "score": bleugrad.GLEU()},
+        {"method": "bound", "mask": FEWER, "eos_id": EOS, "word_start": STARTS, "level": "sentence"}
+        | {"ignore_index": 1},
+    ),
+    "ExpectedScoreLoss": Subject(
+        scored_loss,
+        [bleugrad.ExpectedScoreLoss],
+        LABELLED | {"expectation": bleugrad.Expectation(bleugrad.GLEU(), level="sentence")},
+        {"word_start": STARTS, "reduction": "sum", "cross_entropy_weight": 0.5}
+        | {name: EXPECTED[name] for name in ("label_smoothing", "adaptive", "process_group")},
+    ),
+    "ROUGE": Subject(of_ids(bleugrad.ROUGE), [bleugrad.ROUGE], IDS, {"n": 1, "kind": "recall", "several": "mean"}),
+    "ROUGEL": Subject(of_ids(bleugrad.ROUGEL), [bleugrad.ROUGEL], IDS, {"kind": "recall", "several": "mean"}),
+    "GLEU": Subject(of_ids(bleugrad.GLEU), [bleugrad.GLEU], IDS, {"max_order": 2, "several": "mean"}),
+    "BLEU": Subject(of_ids(bleugrad.BLEU), [bleugrad.BLEU], IDS, SCORE),
+    "NIST": Subject(
+        of_ids(bleugrad.NIST), [bleugrad.NIST], IDS | {"weights": WEIGHTS}, {"max_order": 1, "several": "mean"}
+    ),
+    "NIST.from_references": Subject(
+        of_ids(informed),
+        [bleugrad.NIST.from_references],
+        IDS,
+        {"max_order": 1, "several": "mean", "word_start": STARTS, "eos_id": 5, "ignore_index": 1},
+    ),
+    "Expectation": Subject(
+        expected,
+        [bleugrad.Expectation],
+        LABELLED | {"score": bleugrad.BLEU()},
+        {name: EXPECTED[name] for name in ("level", "eos_id", "ignore_index", "inplace")} | ROWS,
+    ),
+    "token_score": Subject(
+        bleugrad.token_score,
+        [bleugrad.token_score],
+        {"hypotheses": LABELS, "references": REFERENCES, "score": bleugrad.GLEU()},
+        {"level": "sentence", "eos_id": 5, "ignore_index": 1, "word_start": STARTS},
+    ),
+    "token_rewards": Subject(
+        bleugrad.token_rewards,
+        [bleugrad.token_rewards],
+        {"hypotheses": LABELS, "references": REFERENCES, "score": bleugrad.GLEU()},
+        {"eos_id": 5, "ignore_index": 1, "word_start": STARTS},
+    ),
     "bleu": Subject(
         bleugrad.bleu,
         [bleugrad.bleu],
@@ -251,7 +326,7 @@ SUBJECTS = {
         {"logits": draw(T, V), "reference": [3, 1, 4, 1], "samples": 20},
         SCORE
         | {"tokens": list("abcdef"), "vocabulary": list("abcdefg"), "mask": FEWER[1], "eos_id": EOS}
-        | {"word_start": STARTS, "method": "bound", "samples": 30, "seed": 1},
+        | {"word_start": STARTS, "method": "bound", "samples": 30, "seed": 1, "score": bleugrad.GLEU()},
     ),
     "word_start_mask": Subject(
         bleugrad.word_start_mask,
@@ -293,6 +368,8 @@ SUBJECTS |= {  # the arguments of a call, beside the options of the class
 OF_LOSS = "an internal step of the loss: cross_entropy_weight sets it, and has cases"
 EXEMPT = {
     "load": "needs a trained run; tests/lab/training/test_system.py loads one and names a bad device",
+    "BLEU.factors": "an internal step of value; tests/losses/test_distributed.py pools",
+    "ExpectedScoreLoss.forward": "the function of ExpectedBLEULoss.forward, which has cases",
     "CTC.statistics": OF_LOSS,
     "Graph.statistics": OF_LOSS,
     "Projection.statistics": OF_LOSS,

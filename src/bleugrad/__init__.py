@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bleugrad.consensus import MBRResult, mbr
-    from bleugrad.expectation import expected_bleu
+    from bleugrad.expectation import Expectation, expected_bleu, expected_score
     from bleugrad.explanation.explain import explain
     from bleugrad.lab.training.system import load
     from bleugrad.losses.candidates import CandidateBLEULoss, candidate_bleu_loss
-    from bleugrad.losses.expected import ExpectedBLEULoss, expected_bleu_loss
+    from bleugrad.losses.expected import ExpectedBLEULoss, ExpectedScoreLoss, expected_bleu_loss
     from bleugrad.losses.fed_samples import FedSamplesBLEULoss
     from bleugrad.losses.minimum_risk import MinimumRiskLoss, minimum_risk_loss
     from bleugrad.losses.reinforce import ReinforceLoss, reinforce_loss
@@ -35,44 +35,69 @@ if TYPE_CHECKING:
     from bleugrad.outputs.ctc import CTC
     from bleugrad.outputs.graph import Graph
     from bleugrad.outputs.rows import Projection
+    from bleugrad.scores.bleu import BLEU
     from bleugrad.scores.bleu_of_ids import bleu
-    from bleugrad.scores.results import BLEUResult, ExpectedBLEUResult
+    from bleugrad.scores.gleu import GLEU
+    from bleugrad.scores.nist import NIST
+    from bleugrad.scores.results import BLEUResult, ExpectedBLEUResult, ExpectedScoreResult
+    from bleugrad.scores.rouge import ROUGE
+    from bleugrad.scores.rouge_l import ROUGEL
+    from bleugrad.scores.token_score import token_rewards, token_score
     from bleugrad.tokenizers import word_start_mask
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "BLEU": "bleugrad.scores.bleu",
     "BLEUResult": "bleugrad.scores.results",
     "CTC": "bleugrad.outputs.ctc",
     "CandidateBLEULoss": "bleugrad.losses.candidates",
+    "Expectation": "bleugrad.expectation",
     "ExpectedBLEULoss": "bleugrad.losses.expected",
     "ExpectedBLEUResult": "bleugrad.scores.results",
+    "ExpectedScoreLoss": "bleugrad.losses.expected",
+    "ExpectedScoreResult": "bleugrad.scores.results",
     "FedSamplesBLEULoss": "bleugrad.losses.fed_samples",
+    "GLEU": "bleugrad.scores.gleu",
     "Graph": "bleugrad.outputs.graph",
     "MBRResult": "bleugrad.consensus",
     "MinimumRiskLoss": "bleugrad.losses.minimum_risk",
+    "NIST": "bleugrad.scores.nist",
     "Projection": "bleugrad.outputs.rows",
+    "ROUGE": "bleugrad.scores.rouge",
+    "ROUGEL": "bleugrad.scores.rouge_l",
     "ReinforceLoss": "bleugrad.losses.reinforce",
     "UnbiasedBLEULoss": "bleugrad.losses.unbiased",
     "bleu": "bleugrad.scores.bleu_of_ids",
     "candidate_bleu_loss": "bleugrad.losses.candidates",
     "expected_bleu": "bleugrad.expectation",
     "expected_bleu_loss": "bleugrad.losses.expected",
+    "expected_score": "bleugrad.expectation",
     "explain": "bleugrad.explanation.explain",
     "load": "bleugrad.lab.training.system",
     "mbr": "bleugrad.consensus",
     "minimum_risk_loss": "bleugrad.losses.minimum_risk",
     "reinforce_loss": "bleugrad.losses.reinforce",
+    "token_rewards": "bleugrad.scores.token_score",
+    "token_score": "bleugrad.scores.token_score",
     "unbiased_bleu_loss": "bleugrad.losses.unbiased",
     "word_start_mask": "bleugrad.tokenizers",
 }
 
 __all__ = [
+    "BLEU",
     "CTC",
+    "GLEU",
+    "NIST",
+    "ROUGE",
+    "ROUGEL",
     "BLEUResult",
     "CandidateBLEULoss",
+    "Expectation",
     "ExpectedBLEULoss",
     "ExpectedBLEUResult",
+    "ExpectedScoreLoss",
+    "ExpectedScoreResult",
     "FedSamplesBLEULoss",
     "Graph",
     "MBRResult",
@@ -85,11 +110,14 @@ __all__ = [
     "candidate_bleu_loss",
     "expected_bleu",
     "expected_bleu_loss",
+    "expected_score",
     "explain",
     "load",
     "mbr",
     "minimum_risk_loss",
     "reinforce_loss",
+    "token_rewards",
+    "token_score",
     "unbiased_bleu_loss",
     "word_start_mask",
 ]

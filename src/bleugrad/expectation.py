@@ -18,8 +18,8 @@ from bleugrad.references.sequences import IdLists
 from bleugrad.references.targets import Targets, prepare_targets
 from bleugrad.scores.bleu import BLEU, closest_lengths, mean_totals
 from bleugrad.scores.interval import certified_interval
-from bleugrad.scores.results import ExpectedBLEUResult
-from bleugrad.scores.score import Score
+from bleugrad.scores.results import ExpectedBLEUResult, ExpectedScoreResult
+from bleugrad.scores.score import Score, check_score
 
 S = TypeVar("S", bound=Score)
 
@@ -51,6 +51,7 @@ class Expectation(Generic[S]):
     inplace: bool = False
 
     def __post_init__(self) -> None:
+        check_score(self.score)
         object.__setattr__(self, "method", as_method(self.method))
         check_choice("level", self.level, LEVELS)
         check_int("ignore_index", self.ignore_index)
@@ -114,7 +115,7 @@ def expected_statistics(
         return output.statistics(targets, method, label_log_probs), targets
 
 
-def expected_score(
+def score_output(
     logits: Tensor | Output,
     expectation: Expectation[S],
     *,
@@ -140,6 +141,41 @@ def expected_score(
     )
     with torch.autocast(statistics.matches.device.type, enabled=False):
         return expectation.score.value(statistics, expectation.level, pool), statistics, targets
+
+
+def expected_score(
+    logits: Tensor | Output,
+    references: Tensor | IdLists,
+    score: Score,
+    *,
+    method: MatchMethod | str = "exact",
+    mask: Tensor | None = None,
+    eos_id: int | None = None,
+    word_start: Tensor | None = None,
+    level: str = "corpus",
+    ignore_index: int = -100,
+) -> ExpectedScoreResult:
+    """A score of the expected statistics of an output, differentiable; :func:`expected_bleu` is the case of BLEU.
+
+    ``score`` is :class:`bleugrad.ROUGE`, :class:`bleugrad.GLEU`, :class:`bleugrad.NIST`, :class:`bleugrad.BLEU`, or
+    another :class:`~bleugrad.scores.score.Score`. Each says where its value is the exact expectation of the metric, and
+    where it is a surrogate. The other arguments are those of :func:`expected_bleu`.
+
+    Example:
+        >>> import torch, bleugrad
+        >>> logits = torch.zeros(1, 3, 2, requires_grad=True)  # p = 0.5 everywhere
+        >>> score = bleugrad.ROUGE(2, "f1")
+        >>> result = bleugrad.expected_score(logits, torch.tensor([[0, 0, 1]]), score, level="sentence")
+        >>> result.value.tolist()  # the exact expectation of ROUGE-2: 2 (3 / 8 + 1 / 2) / (2 + 2)
+        [0.4375]
+    """
+    expectation = Expectation(score, method=method, level=level, eos_id=eos_id, ignore_index=ignore_index)
+    statistics, _ = expected_statistics(
+        logits, expectation, references=references, mask=mask, word_start=word_start, leave_out=False
+    )
+    with torch.autocast(statistics.matches.device.type, enabled=False):
+        value = score.value(statistics, level, None)
+    return ExpectedScoreResult(value, statistics.matches, statistics.lengths.mean())
 
 
 def expected_bleu(

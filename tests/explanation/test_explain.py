@@ -215,3 +215,30 @@ def test_mistakes_are_named(arguments, message):
         explain(given.pop("logits"), given.pop("reference"), **given)
     with pytest.raises(TypeError, match="vocabulary is a str; expected a list of texts"):
         explain(LOGITS, [0, 1], vocabulary="abcd")
+
+
+@pytest.mark.parametrize("name", ["ROUGE", "GLEU", "NIST"])
+def test_another_score_is_explained(name):
+    """Value, gradient, samples and argmax are of the score; n-grams are as for BLEU."""
+    score = {
+        "ROUGE": bleugrad.ROUGE(2, "f1"),
+        "GLEU": bleugrad.GLEU(3),
+        "NIST": bleugrad.NIST({(0,): 1.0, (1,): 2.0, (0, 1): 0.5}, 2),
+    }[name]
+    torch.manual_seed(3)
+    logits = torch.randn(4, 3, dtype=torch.float64)
+    seen = bleugrad.explain(logits, [0, 1, 0], score=score, eos_id=2, samples=400)
+    leaf = logits.clone().requires_grad_()
+    value = bleugrad.expected_score(leaf[None], [[0, 1, 0]], score, eos_id=2, level="sentence").value
+    (gradient,) = torch.autograd.grad(1 - value.sum(), leaf)
+    assert seen.value == pytest.approx(value.item(), abs=1e-12)
+    torch.testing.assert_close(seen.gradient.norm, gradient.norm(dim=1), rtol=0, atol=1e-12)
+    assert abs(seen.sampled.mean - seen.value) < 4 * seen.sampled.standard_error  # 1 in 16,000
+    assert len(seen.orders) == score.max_order
+    assert (seen.lower, seen.upper, seen.score) == (None, float("inf"), repr(score))
+    assert f"100 x {name}" in seen.text()
+    assert "certified  " not in seen.text()
+    assert f"{name}(" in repr(seen)
+    assert f'"score": "{name}(' in seen.html() or f'"score":"{name}(' in seen.html()
+    with pytest.raises(ValueError, match=r"score is .* beside max_order"):
+        bleugrad.explain(logits, [0, 1, 0], score=score, max_order=2)

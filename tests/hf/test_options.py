@@ -10,6 +10,7 @@ import torch
 pytest.importorskip("transformers")
 
 import bleugrad.hf
+from bleugrad import GLEU
 from bleugrad.hf import BLEUCollator, BLEULoss, BLEUMetrics, BLEUReward, CandidateSearch, encode_completion
 from tests.hf.models import END, LINES, encode, features, make_model, make_tokenizer, with_own_labels
 from tests.metrics.options import check_options
@@ -23,11 +24,13 @@ TRIED = {
     "BLEUReward",
     "BLEUSchedule",
     "CandidateSearch",
+    "ScoreReward",
     "encode_completion",
 }
 NOT_TRIED = {
     "BLEUSFTTrainer": "its options are those of TRL; tests/hf/test_trl.py has those that it refuses",
     "SentenceMean": "a mixin without options",
+    "TokenGRPOTrainer": "its options are those of TRL; tests/hf/test_scores.py has the rewards that it refuses",
     "bleu_reward": "an instance of BLEUReward",
 }
 
@@ -74,6 +77,7 @@ def test_the_loss():
         "adaptive": False,
         "label_smoothing": 0.1,
         "candidates": CandidateSearch(2, generation={"max_new_tokens": 4}),
+        "score": GLEU(),
         "fused": True,
         "method": "bound",
         "max_order": 2,

@@ -11,7 +11,18 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from bleugrad import ExpectedBLEULoss, MinimumRiskLoss, Projection, ReinforceLoss, UnbiasedBLEULoss
+from bleugrad import (
+    GLEU,
+    NIST,
+    ROUGE,
+    Expectation,
+    ExpectedBLEULoss,
+    ExpectedScoreLoss,
+    MinimumRiskLoss,
+    Projection,
+    ReinforceLoss,
+    UnbiasedBLEULoss,
+)
 from tests.losses.cases import IGNORE
 from tests.processes import PROCESSES, run_processes
 
@@ -39,6 +50,11 @@ def fixed(kind, **options):
 REINFORCE, MINIMUM_RISK, UNBIASED = (
     partial(fixed, kind) for kind in (ReinforceLoss, MinimumRiskLoss, UnbiasedBLEULoss)
 )
+
+
+def of_score(process_group, **options):
+    """The loss of a score other than BLEU."""
+    return ExpectedScoreLoss(Expectation(**options), process_group=process_group)
 
 
 @dataclass(frozen=True)
@@ -114,6 +130,10 @@ CASES = {
     "several references eos": Case({"eos_id": EOS}, several=True, split=3),
     "cross-entropy": Case({"cross_entropy_weight": 0.7}),
     "cross-entropy eos": Case({"cross_entropy_weight": 0.7, "eos_id": EOS}, split=4),
+    "ROUGE": Case({"score": ROUGE(2, "f1"), "eos_id": EOS}, kind=of_score),
+    "GLEU": Case({"score": GLEU()}, several=True, kind=of_score),
+    "GLEU eos": Case({"score": GLEU(), "eos_id": EOS}, split=5, kind=of_score),
+    "NIST": Case({"score": NIST({(1,): 1.0, (2,): 0.5, (1, 2): 2.0}, 2), "eos_id": EOS}, split=1, kind=of_score),
     "sentence mean": Case({"level": "sentence"}),
     "sentence mean eos cross-entropy": Case({"level": "sentence", "eos_id": EOS, "cross_entropy_weight": 0.3}, split=1),
     "sentence mean ignored rows": Case({"level": "sentence", "cross_entropy_weight": 0.3}, ignored=(1, 3)),

@@ -5,7 +5,8 @@ import torch
 
 pytest.importorskip("torchmetrics")
 
-from bleugrad.metrics import ExpectedBLEU, TokenBLEU
+from bleugrad import GLEU, NIST, ROUGE
+from bleugrad.metrics import ExpectedBLEU, ExpectedScore, TokenBLEU, TokenScore
 from tests.metrics.options import check_options
 from tests.metrics.test_metrics import EOS, case, guesses
 
@@ -83,4 +84,40 @@ def test_the_callback():
 def test_every_name_is_tested():
     import bleugrad.metrics
 
-    assert set(bleugrad.metrics.__all__) == {"BLEUCallback", "ExpectedBLEU", "TokenBLEU"}
+    assert set(bleugrad.metrics.__all__) == {"BLEUCallback", "ExpectedBLEU", "ExpectedScore", "TokenBLEU", "TokenScore"}
+
+
+SHARED = {name: CHANGES[name] for name in ("eos_id", "word_start", "ignore_index")}
+
+
+def test_other_scores():
+    logits, labels, made = inputs()
+
+    def expected(**options):
+        metric = ExpectedScore(ROUGE(1), **options)
+        metric.update(logits, labels)
+        return metric.compute().item()
+
+    def scored(**options):
+        metric = TokenScore(ROUGE(1), **options)
+        metric.update(made, labels)
+        return metric.compute().item()
+
+    check_options(ExpectedScore, expected, SHARED, required=("score",))
+    check_options(TokenScore, scored, SHARED, required=("score",))
+    with pytest.raises(TypeError, match="expected ROUGE, ROUGEL, GLEU or NIST"):
+        TokenScore("rouge2")
+
+
+@pytest.mark.parametrize("score", [ROUGE(2, "f1"), GLEU(), NIST({(1,): 1.0, (2,): 0.5, (1, 2): 2.0}, 2)])
+def test_batches_of_any_size_give_the_score_of_the_corpus(score):
+    import bleugrad
+
+    logits, labels, made = inputs()
+    expected, scored = ExpectedScore(score), TokenScore(score)
+    for part in (slice(0, 1), slice(1, None)):
+        expected.update(logits[part], labels[part])
+        scored.update(made[part], labels[part])
+    whole = bleugrad.expected_score(logits, labels, score, mask=labels != -100).value
+    torch.testing.assert_close(expected.compute(), whole.double(), rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(scored.compute(), bleugrad.token_score(made, labels, score), rtol=0, atol=1e-12)

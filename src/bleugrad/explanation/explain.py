@@ -9,18 +9,18 @@ from torch import Tensor
 
 from bleugrad.arguments import check_choice, check_int
 from bleugrad.backends.torch.sampled_tokens import draw_tokens
-from bleugrad.expectation import expected_bleu
+from bleugrad.expectation import expected_bleu, expected_score
 from bleugrad.explanation.contributions import contributions, windows_by_start
 from bleugrad.explanation.reference_texts import ReferenceTexts, used_columns
 from bleugrad.explanation.result import Explanation, NGram, Order, SampledBLEU, TokenGradient, check_cells
 from bleugrad.matches import Exact
 from bleugrad.matches.statistics import ExpectedStatistics, row_statistics
 from bleugrad.outputs.rows import Rows, TokenProbabilities, check_floating
-from bleugrad.references.sequences import before_eos
 from bleugrad.references.targets import Targets, check_mask, prepare_targets
 from bleugrad.scores.bleu import BLEU
-from bleugrad.scores.bleu_of_ids import bleu
 from bleugrad.scores.results import ExpectedBLEUResult
+from bleugrad.scores.score import Score, check_score
+from bleugrad.scores.token_score import token_score
 
 PADDING = -100
 MOST_CELLS = 2**22
@@ -42,6 +42,7 @@ def explain(
     max_order: int = 4,
     weights: Sequence[float] | None = None,
     smoothing: float = 1.0,
+    score: Score | None = None,
     method: str = "exact",
     samples: int = 1000,
     seed: int = 0,
@@ -62,6 +63,10 @@ def explain(
         max_order: highest n-gram order N.
         weights: N non-negative numbers that sum to 1, uniform by default.
         smoothing: s, added to matches and totals of every order.
+        score: :class:`bleugrad.ROUGE`, :class:`bleugrad.GLEU`, :class:`bleugrad.NIST` or another score, which is
+            explained instead of BLEU: value, gradient, samples and argmax are of it, and no interval is certified. Its
+            orders replace ``max_order``. The options of BLEU, ``max_order``, ``weights`` and ``smoothing``, are refused
+            beside it.
         method: method of the loss whose gradient is shown, "exact" or "bound".
         samples: number of sampled hypotheses for the check of E[BLEU], at least 2, or 0 for none.
         seed: random seed of the samples.
@@ -78,7 +83,14 @@ def explain(
         (('a',), 2, 1.375, 1.5, True)
     """
     check_choice("method", method, ("exact", "bound"))
-    score = BLEU(max_order, weights, smoothing)
+    if score is not None:
+        check_score(score)
+        if (max_order, weights, smoothing) != (4, None, 1.0):
+            found = f"score is {score!r} beside max_order, weights or smoothing, which are options of BLEU"
+            raise ValueError(f"{found}; expected score=bleugrad.BLEU(max_order, weights, smoothing)")
+        max_order = score.max_order
+    bleu = score if isinstance(score, BLEU) else BLEU(max_order, weights, smoothing)
+    other = None if score is None or isinstance(score, BLEU) else score
     rows, labels = _counted_rows(logits, mask, _check_labels("tokens", tokens, logits, 0))
     targets = _targets(reference, rows, eos_id, word_start, max_order)
     check_cells("the explanation", rows.shape[0], int(targets.tokens.lengths.sum()), max_order, MOST_CELLS)
@@ -91,8 +103,8 @@ def explain(
 
     gathered = Rows(rows[None]).token_probabilities(targets.columns, None, targets.word_start)
     statistics = row_statistics(gathered.match_probs, gathered.opening, targets, Exact())
-    exact, exact_gradient = _score(rows, targets, score, "exact")
-    bound, bound_gradient = _score(rows, targets, score, "bound")
+    exact, exact_value, exact_gradient = _score(rows, targets, bleu, other, "exact")
+    bound, bound_value, bound_gradient = _score(rows, targets, bleu, other, "bound")
     gradient = exact_gradient if method == "exact" else bound_gradient
 
     probs = rows.softmax(-1)
@@ -115,17 +127,18 @@ def explain(
             eos=None if eos_id is None else gradient[:, eos_id],
             norm=gradient.norm(dim=1),
         ),
-        value=exact.value.item(),
-        bound_value=bound.value.item(),
-        lower=None if exact.lower is None else exact.lower.item(),
-        upper=1.0 if exact.upper is None else exact.upper.item(),
-        sampled=_sampled_bleu(probs, targets, score, samples, seed) if samples else None,
-        argmax_bleu=_sentence_bleu(best[None], targets, score).item(),
+        value=exact_value,
+        bound_value=bound_value,
+        lower=None if exact.lower is None or other else exact.lower.item(),
+        upper=math.inf if exact.upper is None or other else exact.upper.item(),
+        sampled=_sampled_score(probs, targets, other or bleu, samples, seed) if samples else None,
+        argmax_bleu=_sentence_score(best[None], targets, other or bleu).item(),
         brevity_penalty=exact.brevity_penalty.item(),
         expected_length=exact.hypothesis_lengths.item(),
         reference_length=exact.reference_lengths.item(),
-        smoothing=score.smoothing,
-        weights=score.weights,
+        score=None if other is None else repr(other),
+        smoothing=bleu.smoothing,
+        weights=bleu.weights,
         method=method,
         in_words=targets.words is not None,
     )
@@ -171,42 +184,44 @@ def _targets(
     return targets
 
 
-def _options(targets: Targets, score: BLEU) -> dict[str, Any]:
+def _options(targets: Targets) -> dict[str, Any]:
     """The options that the public functions share, with the padded references (1, K, R)."""
     ids, lengths = targets.tokens.ids, targets.tokens.lengths
     return {
         "references": torch.where(torch.arange(ids.shape[2]) < lengths[..., None], ids, PADDING),
-        "max_order": score.max_order,
-        "weights": score.weights,
-        "smoothing": score.smoothing,
         "level": "sentence",
+        "eos_id": targets.eos_id,
         "ignore_index": PADDING,
         "word_start": targets.word_start,
     }
 
 
-def _score(rows: Tensor, targets: Targets, score: BLEU, method: str) -> tuple[ExpectedBLEUResult, Tensor]:
-    """The result of a method, and the gradient (T, V) of 1 - value."""
-    leaf = rows.clone().requires_grad_()
+def _score(
+    rows: Tensor, targets: Targets, bleu: BLEU, other: Score | None, method: str
+) -> tuple[ExpectedBLEUResult, float, Tensor]:
+    """The result of a method, the value of BLEU or of the other score, and the gradient (T, V) of 1 - value."""
+    leaf, options = rows.clone().requires_grad_(), _options(targets) | {"method": method}
     with torch.enable_grad():
-        result = expected_bleu(leaf[None], method=method, eos_id=targets.eos_id, **_options(targets, score))
-        (gradient,) = torch.autograd.grad(1 - result.value.sum(), leaf)
-    return result, gradient
+        result = expected_bleu(
+            leaf[None], max_order=bleu.max_order, weights=bleu.weights, smoothing=bleu.smoothing, **options
+        )
+        value = result.value if other is None else expected_score(leaf[None], score=other, **options).value
+        (gradient,) = torch.autograd.grad(1 - value.sum(), leaf)
+    return result, value.item(), gradient
 
 
-def _sentence_bleu(tokens: Tensor, targets: Targets, score: BLEU) -> Tensor:
-    """BLEU of hypotheses (S, T), cut before EOS, against the references of one sentence: (S,)."""
-    kept = before_eos(tokens, torch.ones_like(tokens, dtype=torch.bool), targets.eos_id)
-    options = _options(targets, score)
+def _sentence_score(tokens: Tensor, targets: Targets, score: Score) -> Tensor:
+    """The score of hypotheses (S, T), cut before EOS, against the references of one sentence: (S,)."""
+    options = _options(targets)
     options["references"] = options["references"].expand(tokens.shape[0], -1, -1)
-    return bleu(torch.where(kept, tokens, PADDING), **options).value
+    return token_score(tokens, score=score, **options)
 
 
-def _sampled_bleu(probs: Tensor, targets: Targets, score: BLEU, samples: int, seed: int) -> SampledBLEU:
-    """Mean BLEU of ``samples`` hypotheses drawn from the rows ``probs`` (T, V), an unbiased estimate of E[BLEU]."""
+def _sampled_score(probs: Tensor, targets: Targets, score: Score, samples: int, seed: int) -> SampledBLEU:
+    """Mean score of ``samples`` hypotheses drawn from the rows ``probs`` (T, V), an unbiased estimate of its mean."""
     uniform = torch.rand(probs.shape[0], samples, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     tokens = draw_tokens(probs[None], uniform[None])[0].t()
-    values = torch.cat([_sentence_bleu(part, targets, score) for part in tokens.split(SAMPLE_BLOCK)])
+    values = torch.cat([_sentence_score(part, targets, score) for part in tokens.split(SAMPLE_BLOCK)])
     return SampledBLEU(values.mean().item(), values.std().item() / math.sqrt(samples), samples)
 
 

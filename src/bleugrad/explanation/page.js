@@ -16,6 +16,7 @@
   // ---- small helpers ----
   const number = (value) => value === null ? "none"
     : value !== 0 && Math.abs(value) < 5e-5 ? value.toExponential(2) : value.toFixed(4);
+  const name = data.score ?? "BLEU";
   const bleu = (value) => (100 * value).toFixed(2);
   const shown = () => data.checkpoints[state.step];
   const order = () => Math.max(1, state.view);
@@ -246,7 +247,7 @@
       make("span", {class: "tick", style: {left: left(value)}}, make("span", {}, String(100 * value))));
     parts.push(make("span", {class: "axis"}),
       make("span", {class: at.lower === null ? "band open" : "band",
-        style: {left: left(low), width: left(Math.max(0, at.upper - low))}}),
+        style: {left: left(low), width: left(at.upper === null ? 0 : Math.max(0, at.upper - low))}}),
       mark("bar", at.boundValue), mark("diamond", at.argmaxBleu));
     if (at.sampled) {
       const [mean, error] = at.sampled;
@@ -260,13 +261,13 @@
       make("dd", {}, value, ...(more ? [make("small", {}, ` ${more}`)] : [])));
     const several = at.eos || data.words;
     tiles.replaceChildren(
-      tile("E[BLEU], certified", "band", at.lower === null ? `at most ${bleu(at.upper)}`
-        : `${bleu(at.lower)} to ${bleu(at.upper)}`),
-      ...(at.sampled ? [tile("E[BLEU], sampled", "dot", bleu(at.sampled[0]),
+      ...(at.upper === null ? [] : [tile("E[BLEU], certified", "band", at.lower === null ? `at most ${bleu(at.upper)}`
+        : `${bleu(at.lower)} to ${bleu(at.upper)}`)]),
+      ...(at.sampled ? [tile(`E[${name}], sampled`, "dot", bleu(at.sampled[0]),
         `± ${bleu(at.sampled[1])} standard error, ${at.sampled[2]} samples`)] : []),
-      tile("BLEU of exact matches", "", bleu(at.value), data.method === "exact" ? "training objective" : ""),
-      tile("BLEU of the paper's bound", "bar", bleu(at.boundValue), data.method === "bound" ? "training objective" : ""),
-      tile("BLEU of the argmax", "diamond", bleu(at.argmaxBleu)),
+      tile(`${name} of exact matches`, "", bleu(at.value), data.method === "exact" ? "training objective" : ""),
+      tile(`${name} of the paper's bound`, "bar", bleu(at.boundValue), data.method === "bound" ? "training objective" : ""),
+      tile(`${name} of the argmax`, "diamond", bleu(at.argmaxBleu)),
       tile(`${several ? "Expected length" : "Length"}, ${unit}s`, "", at.length.toFixed(2),
         `reference ${at.referenceLength.toFixed(2)}`),
       tile("Brevity penalty", "", number(at.penalty), several ? "expected" : ""));
@@ -278,7 +279,7 @@
     const x = (index) => (1000 * index / last).toFixed(2);
     const y = (value) => (100 * (1 - value)).toFixed(2);
     const path = (values) => values.map((value, index) => `${x(index)},${y(value)}`);
-    const sure = [...path(all.map((at) => at.upper)), ...path(all.map((at) => at.lower ?? 0)).reverse()];
+    const sure = [...path(all.map((at) => at.upper ?? 0)), ...path(all.map((at) => at.lower ?? 0)).reverse()];
     const middle = all.map((at) => at.sampled ? at.sampled[0] : at.value);
     const chart = draw("svg", {viewBox: "0 0 1000 100", preserveAspectRatio: "none", "aria-hidden": "true"},
       draw("polygon", {class: "sure", points: sure.join(" ")}),
@@ -289,8 +290,8 @@
       const box = chart.getBoundingClientRect();
       go(Math.round(last * (event.clientX - box.left) / box.width));
     });
-    course.replaceChildren(chart, make("p", {class: "quiet"}, "E[BLEU] from 0 to 100 over the checkpoints: band "
-      + `= certified interval, line = ${all[0].sampled ? "sampled" : "exact matches"}, dashed = argmax. Click to select a checkpoint.`));
+    course.replaceChildren(chart, make("p", {class: "quiet"}, `E[${name}] from 0 to 100 over the checkpoints: ${data.score ? "" : "band = certified interval, "}`
+      + `line = ${all[0].sampled ? "sampled" : "exact matches"}, dashed = argmax. Click to select a checkpoint.`));
   }
 
   // ---- n-grams ----
@@ -405,10 +406,10 @@
     ...data.references.map((reference, index) => make("p", {class: "reference"},
       make("span", {class: "quiet"}, data.references.length > 1 ? `Reference ${index + 1}: ` : "Reference: "),
       reference.join(" "))),
-    make("p", {class: "quiet"}, `BLEU-${views.length} of ${unit}s, smoothing ${data.smoothing}, `
+    make("p", {class: "quiet"}, `${data.score ?? `BLEU-${views.length}`} of ${unit}s, ${data.score ? "" : `smoothing ${data.smoothing}, `}`
       + `${shown().eos ? "random length: the hypothesis ends before its first end token" : "fixed length"}.`),
     controls,
-    make("h2", {}, "Expected BLEU"), scale, tiles, course,
+    make("h2", {}, `Expected ${name}`), scale, tiles, course,
     make("div", {class: "beside"}, make("section", {}, heading, explained, probabilities, legend),
       make("section", {}, make("h2", {}, "Expected matches"), orders, counted, ngrams)),
     make("h2", {}, "Gradient on each token"),

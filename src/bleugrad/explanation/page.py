@@ -85,6 +85,7 @@ def _record(explanations: Sequence[Explanation], names: Sequence[str]) -> dict[s
         "units": first.units,
         "words": first.in_words,
         "smoothing": first.smoothing,
+        "score": first.score,
         "method": first.method,
         "weights": first.weights,
         "ngrams": [
@@ -116,7 +117,7 @@ def _checkpoint_record(seen: Explanation) -> dict[str, Any]:
         "value": seen.value,
         "boundValue": seen.bound_value,
         "lower": seen.lower,
-        "upper": seen.upper,
+        "upper": None if seen.score else seen.upper,
         "sampled": None if sampled is None else [sampled.mean, sampled.standard_error, sampled.samples],
         "argmaxBleu": seen.argmax_bleu,
         "penalty": seen.brevity_penalty,

@@ -128,12 +128,14 @@ class Explanation:
         value: BLEU of the exact expected statistics, the training objective.
         bound_value: the same with the paper's bound instead of the exact matches.
         lower: certified lower bound of the true E[BLEU]; None if unknown.
-        upper: certified upper bound of the true E[BLEU].
+        upper: certified upper bound of the true E[BLEU]; inf for other scores.
         sampled: the sampled check; None without samples.
         argmax_bleu: BLEU of the row-wise argmax.
         brevity_penalty: E[BP], exact.
         expected_length: E[length] in units, exact.
         reference_length: (expected) length of the closest reference in units.
+        score: the score that ``value``, ``bound_value``, ``sampled``, ``argmax_bleu`` and ``gradient`` are of, if it is
+            not BLEU; precisions, brevity penalty, smoothing and weights remain those of BLEU.
         smoothing: s.
         weights: weights of the orders.
         method: method of the loss whose gradient this is, "exact" or "bound".
@@ -163,6 +165,7 @@ class Explanation:
     weights: tuple[float, ...]
     method: str
     in_words: bool
+    score: str | None = None
 
     def text(self, width: int = 80, *, ngrams: int = 8) -> str:
         """Tables for a terminal.
@@ -186,9 +189,10 @@ class Explanation:
 
     def __repr__(self) -> str:
         low = "?" if self.lower is None else f"{self.lower:.4f}"
+        found = f"{self.score} = {self.value:.4f}" if self.score else f"E[BLEU] in [{low}, {self.upper:.4f}]"
         return (
             f"Explanation({len(self.positions)} positions, {sum(map(len, self.units))} reference "
-            f"{'words' if self.in_words else 'tokens'}, E[BLEU] in [{low}, {self.upper:.4f}])"
+            f"{'words' if self.in_words else 'tokens'}, {found})"
         )
 
     def _repr_html_(self) -> str | None:

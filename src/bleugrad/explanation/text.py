@@ -67,9 +67,13 @@ def columns_of(text: str) -> int:
 
 
 def _summary(seen: Explanation, width: int) -> Iterable[str]:
-    yield f"E[BLEU-{len(seen.orders)}] of {'words' if seen.in_words else 'tokens'}, smoothing {seen.smoothing:g}"
-    lower = "at most" if seen.lower is None else f"{100 * seen.lower:.2f} to"
-    yield f"  certified        {lower} {100 * seen.upper:.2f}"
+    units = "words" if seen.in_words else "tokens"
+    if seen.score is None:
+        yield f"E[BLEU-{len(seen.orders)}] of {units}, smoothing {seen.smoothing:g}"
+        lower = "at most" if seen.lower is None else f"{100 * seen.lower:.2f} to"
+        yield f"  certified        {lower} {100 * seen.upper:.2f}"
+    else:
+        yield f"100 x {seen.score} of {units}"
     if seen.sampled is not None:
         mean, error = 100 * seen.sampled.mean, 100 * seen.sampled.standard_error
         yield from _wrapped(

@@ -12,6 +12,8 @@
 ``encode_completion`` prompt and completion as the features of a causal model
 ``BLEUSFTTrainer``    the ``SFTTrainer`` of TRL with this loss
 ``BLEUReward``        BLEU as a reward of GRPO and RLOO; ``bleu_reward`` is one with the usual settings
+``ScoreReward``       BLEU, ROUGE, GLEU or NIST of token ids as a reward, without decoding
+``TokenGRPOTrainer``  the ``GRPOTrainer`` of TRL with a reward for every token
 ====================  ==========================================================================================
 
 Names are resolved on first use, and a library that is missing is named with the command that installs it.
@@ -29,10 +31,12 @@ if TYPE_CHECKING:
     from bleugrad.hf.collator import encode_completion as encode_completion
     from bleugrad.hf.counting import SentenceMean as SentenceMean
     from bleugrad.hf.evaluation import BLEUEvaluation as BLEUEvaluation
+    from bleugrad.hf.grpo import TokenGRPOTrainer as TokenGRPOTrainer
     from bleugrad.hf.loss import BLEULoss as BLEULoss
     from bleugrad.hf.metrics import BLEUMetrics as BLEUMetrics
     from bleugrad.hf.metrics import BLEUReward as BLEUReward
     from bleugrad.hf.metrics import bleu_reward as bleu_reward
+    from bleugrad.hf.rewards import ScoreReward as ScoreReward
     from bleugrad.hf.sft import BLEUSFTTrainer as BLEUSFTTrainer
 
 _HOMES = {
@@ -45,7 +49,9 @@ _HOMES = {
     "BLEUSFTTrainer": ("bleugrad.hf.sft", "trl", ("transformers", "trl")),
     "BLEUSchedule": ("bleugrad.hf.callbacks", "hf", ("transformers", "accelerate")),
     "CandidateSearch": ("bleugrad.hf.candidates", "hf", ("transformers",)),
+    "ScoreReward": ("bleugrad.hf.rewards", "hf", ("transformers",)),
     "SentenceMean": ("bleugrad.hf.counting", "hf", ("transformers", "accelerate")),
+    "TokenGRPOTrainer": ("bleugrad.hf.grpo", "trl", ("transformers", "trl")),
     "bleu_reward": ("bleugrad.hf.metrics", "hf", ("sacrebleu",)),
     "encode_completion": ("bleugrad.hf.collator", "hf", ("transformers",)),
 }

@@ -1,13 +1,14 @@
 """The two parts of the loss, expected BLEU and cross-entropy, from one pass over the logits."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from bleugrad.arguments import check_choice, check_share
 from bleugrad.distributed import Pool
-from bleugrad.expectation import Expectation, expected_score
+from bleugrad.expectation import Expectation, score_output
 from bleugrad.hf.counting import IGNORED
 from bleugrad.hf.vocabulary import without
 from bleugrad.losses.recipe import adaptive_weight, smoothed_log_probs
@@ -32,10 +33,11 @@ class BlendedParts:
     Labels among ``excluded`` do not count for BLEU, but cross-entropy still learns them. ``measured`` (7,) describes
     the last call, without a gradient: labels, summed cross-entropy, summed expected length, summed length of the
     references, and labels times BLEU and the ends of its certified interval. Lengths are 0 for a fixed length, the ends
-    are NaN where there is no interval: at corpus level, with ``risks``, and for several references without smoothing.
+    are NaN where there is no interval: at corpus level, with ``risks``, for several references without smoothing, and
+    for scores other than BLEU.
     """
 
-    expectation: Expectation[BLEU]
+    expectation: Expectation[Any]
     excluded: Tensor
     weighting: str
     word_start: Tensor | None
@@ -56,7 +58,7 @@ class BlendedParts:
         labelled, mask = labels != IGNORED, without(labels, self.excluded) != IGNORED
         if references is not None:
             references = without(references.to(labels.device), self.excluded)
-        value, statistics, _ = expected_score(
+        value, statistics, _ = score_output(
             logits,
             self.expectation,
             labels=labels,
@@ -77,7 +79,8 @@ class BlendedParts:
             bleu = torch.where(mask.any(1), bleu, 0)
             bleu = (bleu * counts).sum() if self.weighting == "tokens" else bleu.sum()
         nll_sum = torch.where(labelled, -log_probs, 0).sum()
-        interval = risks is None and self.expectation.level == "sentence"
+        certified = isinstance(self.expectation.score, BLEU)
+        interval = certified and risks is None and self.expectation.level == "sentence"
         self.measured = self._measurements(value, nll_sum, counts, statistics, interval)
         if self.blend == 1 and not self.adaptive:
             return torch.stack([bleu, torch.zeros_like(bleu)])  # 0 times inf is not 0

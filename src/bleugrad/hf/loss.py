@@ -21,6 +21,7 @@ from bleugrad.hf.vocabulary import EOS_ROLES, excluded_ids, length_eos, without,
 from bleugrad.losses import recipe
 from bleugrad.outputs.rows import Projection
 from bleugrad.scores.bleu import BLEU
+from bleugrad.scores.score import Score
 
 NO_SENTENCES_COUNTED = (
     "weighting is 'sentences', and the trainer accumulates gradients but counts labels; expected a trainer class with "
@@ -73,6 +74,9 @@ class BLEULoss:
         label_smoothing: of the cross-entropy, 0 to 1. Trainers do not pass their ``label_smoothing_factor`` on.
         candidates: a :class:`bleugrad.hf.CandidateSearch` scores the candidates of ``generate`` instead of the rows of
             the labels. Cross-entropy remains that of the labels.
+        score: what is expected instead of BLEU: :class:`bleugrad.ROUGE`, :class:`bleugrad.GLEU`, :class:`bleugrad.NIST`
+            or another :class:`~bleugrad.scores.score.Score`; then "BLEU" above means this score. ``max_order``,
+            ``weights`` and ``smoothing`` are those of BLEU and are refused beside it.
         fused: compute the model's output projection in the loss, in chunks: training then holds no (B, T, V) logits.
         method, max_order, weights, smoothing: as for :class:`bleugrad.ExpectedBLEULoss`.
         check_decoder_inputs: require that decoder inputs are the labels, shifted by one position. Turn it off for other
@@ -97,6 +101,7 @@ class BLEULoss:
         adaptive: bool = True,
         label_smoothing: float = 0.0,
         candidates: CandidateSearch | None = None,
+        score: Score | None = None,
         fused: bool = False,
         method: str = "exact",
         max_order: int = 4,
@@ -112,6 +117,8 @@ class BLEULoss:
         if candidates is not None and (self.causal or level == "corpus"):
             found = "a causal model" if self.causal else f"level {level!r}"
             raise ValueError(f"candidates are given with {found}; expected an encoder-decoder model and 'sentence'")
+        if candidates is not None and score is not None:
+            raise ValueError(f"candidates are given with score {score!r}; expected BLEU, and score=None")
         self.check_decoder_inputs = check_decoder_inputs and not self.causal
         self.check = check
         self.pad_id, self.eos_id = tokenizer.pad_token_id, tokenizer.eos_token_id
@@ -119,9 +126,13 @@ class BLEULoss:
         self._measured: Tensor | None = None
         if end_positions is None:
             end_positions = recipe.END_POSITIONS if eos == "length" else 0
-        score, ends = BLEU(max_order, weights, smoothing), length_eos(tokenizer, eos)
+        if score is None:
+            score = BLEU(max_order, weights, smoothing)
+        elif (max_order, weights, smoothing) != (4, None, 1.0):
+            found = f"score is {score!r} beside max_order, weights or smoothing, which are options of BLEU"
+            raise ValueError(f"{found}; expected them in the score: bleugrad.BLEU(max_order, weights, smoothing)")
         self.criterion = BlendedParts(
-            Expectation(score, method, level, ends, IGNORED, sharpness, end_positions),
+            Expectation(score, method, level, length_eos(tokenizer, eos), IGNORED, sharpness, end_positions),
             excluded=excluded_ids(tokenizer, eos, special_tokens),
             weighting=weighting,
             word_start=word_starts(tokenizer, model.get_output_embeddings().weight.shape[0], words),
@@ -172,7 +183,8 @@ class BLEULoss:
         self._measured = None
         found = {"cross_entropy": nll / max(labels, 1e-9)}
         if self.bleu_weight > 0:
-            names = ("expected_bleu", "expected_bleu_low", "expected_bleu_high")
+            name = "expected_bleu" if isinstance(self.criterion.expectation.score, BLEU) else "expected_score"
+            names = (name, f"{name}_low", f"{name}_high")
             means = {name: score / max(labels, 1e-9) for name, score in zip(names, scores, strict=True)}
             found |= {name: mean for name, mean in means.items() if not math.isnan(mean)}
         if length > 0:

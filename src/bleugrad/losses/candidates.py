@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from bleugrad.arguments import check_nonnegative
-from bleugrad.expectation import Expectation, expected_score
+from bleugrad.expectation import Expectation, score_output
 from bleugrad.losses.base import Group, LossBase, LossOptions
 from bleugrad.matches.method import MatchMethod
 from bleugrad.outputs.output import Output
@@ -91,7 +91,7 @@ def score_sequences(
     (B, S, T).
     """
     batch, number, _ = sequences.shape
-    value, statistics, targets = expected_score(
+    value, statistics, targets = score_output(
         logits,
         options.expectation,
         labels=sequences.flatten(0, 1),
@@ -201,7 +201,7 @@ class CandidateBLEULoss(LossBase):
             found = f"log_probs is {tuple(log_probs.shape)} and mask {tuple(mask.shape)}"
             raise ValueError(f"{found}; expected (B, S) and (B, S, T) of S candidates per sentence")
         again = repeated(references, log_probs.shape[1], len(log_probs))
-        value, _, _ = expected_score(
+        value, _, _ = score_output(
             logits, self.options.expectation, references=again, mask=mask.flatten(0, 1), word_start=self.word_start
         )
         return _weighted(value.view_as(log_probs), log_probs, mask.sum(2), self.options)

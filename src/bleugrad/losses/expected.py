@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from bleugrad.arguments import check_share
-from bleugrad.expectation import Expectation, expected_score
+from bleugrad.expectation import Expectation, score_output
 from bleugrad.losses import recipe
 from bleugrad.losses.base import Group, LossBase, LossOptions
 from bleugrad.losses.recipe import adaptive_weight, smoothed_log_probs
@@ -74,7 +74,7 @@ def expected_score_loss(
 ) -> Tensor:
     """1 - the score of an expectation, reduced, plus the weighted cross-entropy."""
     level, pool = options.expectation.level, options.pool
-    value, statistics, targets = expected_score(
+    value, statistics, targets = score_output(
         logits,
         options.expectation,
         labels=labels,

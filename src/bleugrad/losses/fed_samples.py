@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from bleugrad.expectation import Expectation, expected_score
+from bleugrad.expectation import Expectation, score_output
 from bleugrad.losses.base import Group, LossBase, LossOptions
 from bleugrad.losses.candidates import check_sequences, score_sequences
 from bleugrad.losses.sampling import with_gradient_of
@@ -116,7 +116,7 @@ class FedSamplesBLEULoss(LossBase):
         sentences = torch.arange(batch * number, device=device).view(batch, number, 1, 1).expand_as(needed)[needed]
         rows = PlacedRows(output, joined(place)[needed], sentences)
         again = picked(references, sentences.div(number, rounding_mode="floor"))
-        value, _, _ = expected_score(
+        value, _, _ = score_output(
             rows, self.options.expectation, references=again, mask=joined(counted)[needed], word_start=self.word_start
         )
         return value.new_zeros(needed.shape).masked_scatter(needed, value).mean(2)

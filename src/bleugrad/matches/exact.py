@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from bleugrad.backends import operations
+from bleugrad.backends.torch.path_lengths import path_matches_by_length
 from bleugrad.matches.method import MatchMethod
 
 if TYPE_CHECKING:
@@ -33,6 +34,10 @@ class Exact(MatchMethod):
         """The sum over positions of :func:`completed_matches`."""
         return completed_matches(windows).sum(0)
 
+    def rows_by_length(self, windows: "RowWindows") -> Tensor | None:
+        """See :func:`matches_by_length`; in words they are not known."""
+        return matches_by_length(windows) if windows.opening is None else None
+
     def frames(self, frames: "Frames") -> Tensor:
         """See :mod:`bleugrad.matches.frames`."""
         patterns = frames.patterns
@@ -42,6 +47,10 @@ class Exact(MatchMethod):
     def paths(self, paths: "Paths") -> Tensor:
         """See :mod:`bleugrad.matches.paths`."""
         return paths.exact()[0]
+
+    def paths_by_length(self, paths: "Paths") -> Tensor:
+        """See :mod:`bleugrad.backends.torch.path_lengths`."""
+        return path_matches_by_length(paths.probs, paths.transitions, paths.patterns.clips, paths.ids, paths.limits)
 
 
 def completed_matches(windows: "RowWindows") -> Tensor:

@@ -14,12 +14,13 @@ Clips above 1 and n-grams that overlap themselves need an automaton, ``backends/
 in such a model, so the expectation is over what the model does in use.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
 from bleugrad.lengths.frames import frame_lengths
 from bleugrad.matches.method import MatchMethod
+from bleugrad.matches.parts import Parts
 from bleugrad.matches.statistics import ExpectedStatistics, check_rows, counted_first
 from bleugrad.references.ngrams import Patterns
 from bleugrad.references.targets import Targets
@@ -37,6 +38,17 @@ class Frames:
     blank: Tensor
     ids: Tensor
     patterns: Patterns
+
+    def repeated(self, times: int, probs: Tensor, ids: Tensor, patterns: Patterns) -> "Frames":
+        """See :class:`bleugrad.matches.parts.Counted`."""
+        return replace(self, probs=probs, blank=self.blank.repeat_interleave(times, 1), ids=ids, patterns=patterns)
+
+    def matches(self, method: MatchMethod) -> Tensor:
+        """See :class:`bleugrad.matches.parts.Counted`."""
+        return method.frames(self)
+
+    def by_length(self, method: MatchMethod) -> None:
+        """Not known."""
 
 
 def frame_statistics(
@@ -59,4 +71,5 @@ def frame_statistics(
     probs = counted_first(match_probs, targets).transpose(0, 1)
     frames = Frames(probs[..., :-1].contiguous(), probs[..., -1].contiguous(), targets.columns, patterns)
     lengths = frame_lengths(frames.blank.t(), counted_first(repeated, targets), targets.limits)
-    return ExpectedStatistics(method.frames(frames), lengths, targets.units)
+    matches = method.frames(frames)
+    return ExpectedStatistics(matches, lengths, targets.units, parts=Parts(matches, frames, method, targets))

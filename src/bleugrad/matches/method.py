@@ -26,6 +26,10 @@ class MatchMethod:
         """Matches of independent rows."""
         raise self._undefined("rows of logits")
 
+    def rows_by_length(self, windows: "RowWindows") -> Tensor | None:
+        """Matches of independent rows for every length, (B, N, S); None where they are not known."""
+        return None
+
     def frames(self, frames: "Frames") -> Tensor:
         """Matches of CTC frames."""
         raise self._undefined("CTC")
@@ -33,6 +37,10 @@ class MatchMethod:
     def paths(self, paths: "Paths") -> Tensor:
         """Matches of paths through a graph."""
         raise self._undefined("Graph")
+
+    def paths_by_length(self, paths: "Paths") -> Tensor | None:
+        """Matches of paths for every length, (B, N, T + 1); None where they are not known."""
+        return None
 
     def _undefined(self, kind: str) -> ValueError:
         found = f"method is {self.name!r}, but {kind} has no such matches"

@@ -12,6 +12,7 @@ from torch import Tensor
 from bleugrad.backends import operations
 from bleugrad.lengths.lengths import Lengths
 from bleugrad.matches.method import MatchMethod
+from bleugrad.matches.parts import Parts
 from bleugrad.matches.statistics import ExpectedStatistics, check_rows, counted_first
 from bleugrad.references.ngrams import Patterns
 from bleugrad.references.targets import Targets
@@ -42,6 +43,19 @@ class Paths:
         """The distribution of the length: that of :meth:`exact` if it is known, else from a walk without matches."""
         return Lengths((self._walked(0) if self._exact is None else self._exact)[1])
 
+    def repeated(self, times: int, probs: Tensor, ids: Tensor, patterns: Patterns) -> "Paths":
+        """See :class:`bleugrad.matches.parts.Counted`."""
+        transitions, limits = (values.repeat_interleave(times, 0) for values in (self.transitions, self.limits))
+        return Paths(probs, transitions, ids, patterns, limits)
+
+    def matches(self, method: MatchMethod) -> Tensor:
+        """See :class:`bleugrad.matches.parts.Counted`."""
+        return method.paths(self)
+
+    def by_length(self, method: MatchMethod) -> Tensor | None:
+        """See :class:`bleugrad.matches.parts.Counted`."""
+        return method.paths_by_length(self)
+
     def _walked(self, columns: int) -> tuple[Tensor, Tensor]:
         """The outputs of :data:`bleugrad.backends.operations.path_matches` for the first columns."""
         clips, overlaps = self.patterns.clips[..., :columns], self.patterns.overlaps[..., :columns]
@@ -69,4 +83,4 @@ def path_statistics(
     probs = counted_first(match_probs, targets).transpose(0, 1)
     paths = Paths(probs, transitions, targets.columns, patterns, targets.limits)
     matches, lengths = method.paths(paths), paths.lengths()
-    return ExpectedStatistics(matches, lengths, targets.units)
+    return ExpectedStatistics(matches, lengths, targets.units, parts=Parts(matches, paths, method, targets))

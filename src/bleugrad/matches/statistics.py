@@ -9,6 +9,7 @@ from torch import Tensor
 from bleugrad.backends import operations
 from bleugrad.lengths.lengths import FixedLengths, Lengths, Stopping, word_counts
 from bleugrad.matches.method import MatchMethod
+from bleugrad.matches.parts import Parts, ReferenceMatches
 from bleugrad.references.ngrams import Patterns
 from bleugrad.references.sequences import References
 from bleugrad.references.targets import Targets
@@ -37,6 +38,24 @@ class RowWindows:
     boundary: Tensor | None = None
     completed: Tensor | None = None
 
+    def repeated(self, times: int, probs: Tensor, ids: Tensor, patterns: Patterns) -> "RowWindows":
+        """See :class:`bleugrad.matches.parts.Counted`."""
+        limits, ending = self.limits.repeat_interleave(times, 0), self.ending
+        opening, boundary = (
+            None if values is None else values.repeat_interleave(times, 1) for values in (self.opening, self.boundary)
+        )
+        if ending is not None:
+            ending = Stopping(ending.alive.repeat_interleave(times, 1), ending.stop.repeat_interleave(times, 0))
+        return RowWindows(probs, patterns, limits, ending, opening, boundary)
+
+    def matches(self, method: MatchMethod) -> Tensor:
+        """See :class:`bleugrad.matches.parts.Counted`."""
+        return method.rows(self)
+
+    def by_length(self, method: MatchMethod) -> Tensor | None:
+        """See :class:`bleugrad.matches.parts.Counted`."""
+        return method.rows_by_length(self)
+
 
 @dataclass(frozen=True)
 class ExpectedStatistics:
@@ -49,6 +68,7 @@ class ExpectedStatistics:
         windows: what certified intervals are made of; None for outputs that have none.
         label_log_probs: (B, T), log-probability of each label, if it was asked for.
         mean_log_probs: (B, T), mean log-probability of all tokens, if that was asked for and the output supports it.
+        parts: the matches with each reference, and those of each length; None for outputs that do not know them.
     """
 
     matches: Tensor
@@ -57,6 +77,7 @@ class ExpectedStatistics:
     windows: RowWindows | None = None
     label_log_probs: Tensor | None = None
     mean_log_probs: Tensor | None = None
+    parts: ReferenceMatches | None = None
 
 
 def row_statistics(match_probs: Tensor, opening: Tensor, targets: Targets, method: MatchMethod) -> ExpectedStatistics:
@@ -75,7 +96,9 @@ def row_statistics(match_probs: Tensor, opening: Tensor, targets: Targets, metho
         known, probs = targets.limits[:, None], counted_first(match_probs, targets).transpose(0, 1).contiguous()
         lengths: Lengths = FixedLengths(torch.ones_like(known, dtype=probs.dtype), known)
         windows = RowWindows(probs, patterns, targets.limits)
-        return ExpectedStatistics(method.rows(windows), lengths, targets.units, windows)
+        matches = method.rows(windows)
+        parts = Parts(matches, windows, method, targets)
+        return ExpectedStatistics(matches, lengths, targets.units, windows, parts=parts)
     extra, ends = end_positions(targets)
     openings = None if words is None else opening
     columns = match_probs.shape[2] - (targets.eos_id is not None)
@@ -93,7 +116,8 @@ def row_statistics(match_probs: Tensor, opening: Tensor, targets: Targets, metho
     else:
         lengths = word_counts(opened, ends, ending)
         windows = RowWindows(word_probabilities(probs, words), patterns, ends, ending, opened, boundary)
-    return ExpectedStatistics(method.rows(windows), lengths, targets.units, windows)
+    matches = method.rows(windows)
+    return ExpectedStatistics(matches, lengths, targets.units, windows, parts=Parts(matches, windows, method, targets))
 
 
 def check_rows(probs: Tensor, targets: Targets) -> None:

@@ -22,9 +22,9 @@ def count_columns(hypotheses: Tensor, lengths: Tensor, references: References, m
     position = torch.arange(max(steps, width), device=hypotheses.device)
     x = hypotheses.masked_fill(position[:steps] >= lengths[:, None], -1).t()
     y = references.ids.masked_fill(position[:width] >= references.lengths[..., None], -2).permute(1, 2, 0)
-    x_bytes, y_bytes = _bytes(x, y)
-    same_token = _equal([byte[:, None] for byte in x_bytes], x_bytes)
-    token_there = _equal([byte[:, :, None] for byte in y_bytes], x_bytes)
+    x_bytes, y_bytes = byte_planes(x, y)
+    same_token = equal_bytes([byte[:, None] for byte in x_bytes], x_bytes)
+    token_there = equal_bytes([byte[:, :, None] for byte in y_bytes], x_bytes)
     counts = torch.uint8 if max(steps, width) < 256 else torch.int32
     v_x, v_y = torch.zeros(2, max_order, steps, batch, dtype=counts, device=x.device)
     same, there = same_token, token_there
@@ -40,7 +40,36 @@ def count_columns(hypotheses: Tensor, lengths: Tensor, references: References, m
     return v_x, v_y
 
 
-def _bytes(*ids: Tensor) -> list[list[Tensor]]:
+def ranked_columns(
+    hypotheses: Tensor, lengths: Tensor, references: References, max_order: int
+) -> tuple[Tensor, Tensor]:
+    """How often the n-gram at each position was in the hypothesis before, and how often it is in each reference.
+
+    (N, T, B), sums over the part of S^n above its diagonal, and (N, K, T, B), column sums of P^n, 0 where a window does
+    not fit: position i is a new match with reference k where the first is below the second.
+    """
+    steps, width = hypotheses.shape[1], references.ids.shape[2]
+    position = torch.arange(max(steps, width), device=hypotheses.device)
+    x = hypotheses.masked_fill(position[:steps] >= lengths[:, None], -1).t()
+    y = references.ids.masked_fill(position[:width] >= references.lengths[..., None], -2).permute(1, 2, 0)
+    x_bytes, y_bytes = byte_planes(x, y)
+    same_token = equal_bytes([byte[:, None] for byte in x_bytes], x_bytes)
+    same_token &= (position[:steps, None] < position[:steps]).view(torch.uint8)[..., None]
+    token_there = equal_bytes([byte[:, :, None] for byte in y_bytes], x_bytes)
+    kind = torch.uint8 if max(steps, width) < 256 else torch.int32
+    ranks = torch.zeros(max_order, steps, x.shape[1], dtype=kind, device=x.device)
+    counts = torch.zeros(max_order, y.shape[0], steps, x.shape[1], dtype=kind, device=x.device)
+    same, there = same_token, token_there
+    for order in range(min(max_order, steps, width)):
+        if order > 0:
+            same = same[:-1, :-1] & same_token[order:, order:]
+            there = there[:, :-1, :-1] & token_there[:, order:, order:]
+        torch.sum(same, 0, dtype=kind, out=ranks[order, : steps - order])
+        counts[order, :, : steps - order] = there.sum(1, dtype=kind)
+    return ranks, counts
+
+
+def byte_planes(*ids: Tensor) -> list[list[Tensor]]:
     """The bytes that tell ids from -2 on apart: comparing bytes is a dozen times as fast as comparing integers."""
     highest = 2**31
     if reads_back(ids[0]):
@@ -53,7 +82,7 @@ def _bytes(*ids: Tensor) -> list[list[Tensor]]:
     ]
 
 
-def _equal(left: list[Tensor], right: list[Tensor]) -> Tensor:
+def equal_bytes(left: list[Tensor], right: list[Tensor]) -> Tensor:
     """1 where all bytes are equal, else 0, as uint8."""
     equal = left[0] == right[0]
     for one, other in zip(left[1:], right[1:], strict=True):

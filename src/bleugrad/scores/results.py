@@ -40,3 +40,18 @@ class ExpectedBLEUResult(BLEUResult):
 
     lower: Tensor | None
     upper: Tensor | None
+
+
+@dataclass(frozen=True)
+class ExpectedScoreResult:
+    """A score of expected statistics.
+
+    Attributes:
+        value: the score, (B,) at sentence level, a scalar at corpus level.
+        matches: expected clipped n-gram matches, (B, N), with the highest count of an n-gram in any reference.
+        hypothesis_lengths: expected lengths, (B,).
+    """
+
+    value: Tensor
+    matches: Tensor
+    hypothesis_lengths: Tensor

@@ -20,3 +20,9 @@ class Score(Protocol):
 
         At corpus level ``pool`` sums over processes; None where one process holds the batch.
         """
+
+
+def check_score(score: object) -> None:
+    """Raise unless ``score`` has the members of a :class:`Score`."""
+    if isinstance(score, type) or not (hasattr(score, "max_order") and callable(getattr(score, "value", None))):
+        raise TypeError(f"score is {score!r}; expected a score, such as bleugrad.ROUGE(2) or bleugrad.BLEU()")

@@ -1,0 +1,169 @@
+"""NIST (Doddington, 2002): precisions of matches weighted by their information, and a penalty of the length."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from bleugrad.arguments import check_int, check_order
+from bleugrad.matches.statistics import ExpectedStatistics
+from bleugrad.references.sequences import IdLists, prepare_references
+from bleugrad.references.targets import check_word_start
+from bleugrad.scores.ngram_weights import NGramWeights
+from bleugrad.scores.pooled import PooledScore, best, check_several, expected_ratio, ngrams, reference_matches
+
+BETA = math.log(0.5) / math.log(1.5) ** 2
+"""The penalty is 1 / 2 where a hypothesis has 2 / 3 of the length of the reference."""
+
+
+class NIST(PooledScore):
+    """sum_n (sum of the weights of matches of order n) / M_n times a penalty of the length, equal to nltk's NIST.
+
+    The weight of an n-gram is its information: log2 of how often its first n - 1 tokens occur for each time that it
+    does. :meth:`from_references` computes weights from a corpus of references. NIST is at least 0 and has no upper
+    limit, so a loss ``1 - NIST`` has no fixed minimum.
+
+    At **sentence level** with one reference the value is the **exact expectation** with ``method="exact"`` for rows of
+    tokens, of fixed or random length, and for graphs: given the length it is linear in weighted matches. In words
+    (``word_start``) and for CTC it is the surrogate E[penalty] sum_n E[O_n] / E[M_n]; so it is for other methods where
+    the length is random. At **corpus level** matches, n-grams and lengths are summed over sentences, as in
+    ``corpus_nist``: exact for a fixed length in tokens, a surrogate for a random one.
+
+    Args:
+        weights: the weight of each n-gram, a tuple of token ids; in words, the tokens of the words. N-grams without one
+            have weight 0.
+        max_order: the highest order.
+        several: "best" takes for each order the reference with the highest precision, the longest of equals, as nltk.
+            Of expectations it is a surrogate. "mean" averages over references, and is exact at sentence level where
+            one reference is.
+
+    Weighted matches take N times the memory of matches.
+
+    Example:
+        >>> import torch, bleugrad
+        >>> score = bleugrad.NIST({(0,): 1.0}, max_order=1)
+        >>> round(bleugrad.expected_score(torch.zeros(1, 3, 2), [[0, 0]], score).value.item(), 4)  # 1.375 / 3
+        0.4583
+    """
+
+    def __init__(self, weights: Mapping[tuple[int, ...], float], max_order: int = 5, several: str = "best") -> None:
+        self.max_order, self.several = check_order(max_order), check_several(several)
+        self.weights = NGramWeights(weights, self.max_order)
+
+    def __repr__(self) -> str:
+        return f"NIST({self.weights!r}, {self.max_order}, several={self.several!r})"
+
+    @classmethod
+    def from_references(
+        cls,
+        references: Tensor | IdLists,
+        *,
+        max_order: int = 5,
+        several: str = "best",
+        word_start: Tensor | None = None,
+        eos_id: int | None = None,
+        ignore_index: int = -100,
+    ) -> "NIST":
+        """NIST with the information of the n-grams of these references, as nltk computes it from a test set.
+
+        Args:
+            references: (B, R), (B, K, R) or nested lists of token ids.
+            max_order: the highest order.
+            several: as for the class.
+            word_start: (V,) bool, tokens that open a word; then n-grams of words are counted.
+            eos_id: references are cut before it.
+            ignore_index: the padding id.
+        """
+        check_order(max_order)
+        opens, size = None, None
+        if word_start is not None:
+            size = word_start.numel() if isinstance(word_start, Tensor) else 0
+            opens = check_word_start(word_start, size).tolist()
+        prepared = prepare_references(
+            references,
+            batch=len(references) if isinstance(references, Sequence) or getattr(references, "ndim", False) else 0,
+            of="references",
+            device=torch.device("cpu"),
+            vocabulary=size,
+            eos_id=None if eos_id is None else check_int("eos_id", eos_id),
+            ignore_index=check_int("ignore_index", ignore_index),
+        )
+        counts: Counter[tuple[int, ...]] = Counter()
+        shorter: dict[tuple[int, ...], tuple[int, ...]] = {}
+        for row, length in zip(prepared.ids.flatten(0, 1).tolist(), prepared.lengths.flatten().tolist(), strict=True):
+            tokens = row[:length]
+            starts = [t for t in range(length) if t == 0 or opens is None or opens[tokens[t]]]
+            bounds = [*starts, length]
+            for first in range(len(starts)):
+                for last in range(first + 1, min(first + max_order, len(starts)) + 1):
+                    gram = tuple(tokens[bounds[first] : bounds[last]])
+                    counts[gram] += 1
+                    shorter[gram] = tuple(tokens[bounds[first] : bounds[last - 1]])
+            counts[()] += len(starts)
+        weights = {gram: math.log2(counts[shorter[gram]] / counts[gram]) for gram in shorter}
+        return cls(weights, max_order, several)
+
+    @property
+    def number_of_sums(self) -> int:
+        """See :class:`bleugrad.scores.pooled.PooledScore`."""
+        return 2 * self.max_order + 2
+
+    def sentences(self, statistics: ExpectedStatistics) -> Tensor:
+        """See :class:`bleugrad.scores.pooled.PooledScore`."""
+        matches, totals, probs, chosen = self._parts(statistics)
+        support, given = statistics.lengths.support[:, None], statistics.references.lengths
+        if self.several == "best":
+            matches = matches.gather(1, chosen[..., None].expand(-1, 1, -1, matches.shape[3]))
+            wanted = given.gather(1, chosen.squeeze(1)).to(probs.dtype).mean(1, keepdim=True)
+        else:
+            wanted = given.to(probs.dtype)
+        penalty = length_penalty(support.to(probs.dtype), wanted[..., None])[:, :, None]
+        if matches.shape[3] == penalty.shape[3]:
+            values = expected_ratio(matches * penalty, totals, probs).sum(2)
+        else:
+            values = (expected_ratio(matches, totals, probs) * (penalty * probs).sum(3)).sum(2)
+        counted = torch.ones_like(values) if self.several == "best" else (given > 0).to(values.dtype)
+        return (values * counted).sum(1) / counted.sum(1).clamp(min=1)
+
+    def sums(self, statistics: ExpectedStatistics) -> Tensor:
+        """See :class:`bleugrad.scores.pooled.PooledScore`."""
+        matches, totals, probs, chosen = self._parts(statistics)
+        found, given = matches.sum(3), statistics.references.lengths
+        lengths = given.to(found.dtype)[..., None].expand_as(found)
+        if self.several == "best":
+            found, lengths = (part.gather(1, chosen).squeeze(1) for part in (found, lengths))
+        else:
+            share = (given > 0).to(found.dtype) / (given > 0).sum(1, keepdim=True).clamp(min=1)
+            found, lengths = ((part * share[..., None]).sum(1) for part in (found, lengths))
+        mean = statistics.lengths.mean().to(found.dtype)
+        sizes = torch.stack([lengths.mean(1).sum(), mean.sum()])
+        return torch.cat([found.sum(0), (totals * probs).sum(3).squeeze(1).sum(0), sizes])
+
+    def of_sums(self, sums: Tensor) -> Tensor:
+        """See :class:`bleugrad.scores.pooled.PooledScore`."""
+        matches, totals = sums[:-2].view(2, -1)
+        precision: Tensor = (matches / torch.where(totals > 0, totals, 1)).sum()
+        return precision * length_penalty(sums[-1], sums[-2])
+
+    def _parts(self, statistics: ExpectedStatistics) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Weighted matches (B, K, N, S), totals (B, 1, N, S), P(length) (B, 1, 1, S), best reference (B, 1, N)."""
+        matches, lengths = reference_matches(statistics, self.weights, joint=True), statistics.lengths
+        orders = range(1, self.max_order + 1)
+        totals = torch.stack([ngrams(lengths.support, order) for order in orders], 1)[:, None].to(matches.dtype)
+        probs, given = lengths.probs[:, None, None], statistics.references.lengths
+        quality = expected_ratio(matches.detach(), totals, probs)
+        longest = quality >= quality.amax(1, keepdim=True)
+        chosen = [best(longest[:, :, n] * (given + 1), given > 0) for n in range(self.max_order)]
+        return matches, totals, probs, torch.stack(chosen, 2)
+
+
+def length_penalty(length: Tensor, wanted: Tensor) -> Tensor:
+    """exp(beta log(min(length / wanted, 1))^2); 0 for an empty hypothesis.
+
+    The logarithm is of at least the smallest normal number, whose square leads to 0.
+    """
+    tiny = torch.finfo(length.dtype).tiny
+    ratio = (length / torch.where(wanted > 0, wanted, 1)).clamp(min=tiny, max=1)
+    return torch.exp(BETA * ratio.log() ** 2)

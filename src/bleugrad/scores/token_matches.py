@@ -1,0 +1,138 @@
+"""Matches of token ids with each of their references, of whole sequences or of all their prefixes."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from bleugrad.backends.dtypes import widest_float
+from bleugrad.backends.torch.ngram_clips import count_numbers, ngram_numbers
+from bleugrad.lengths.lengths import FixedLengths
+from bleugrad.matches.parts import Weigh
+from bleugrad.matches.statistics import ExpectedStatistics
+from bleugrad.references.sequences import References, check_range
+from bleugrad.references.targets import check_word_start
+from bleugrad.references.words import segment
+from bleugrad.scores.bleu_of_ids import MATRIX_ELEMENTS
+from bleugrad.scores.common_subsequence import common_subsequences
+from bleugrad.scores.ngram_matrices import ranked_columns
+
+
+@dataclass(frozen=True)
+class TokenMatches:
+    """The matches of sequences of units, tokens or words, with each of their references. Exact.
+
+    ``ids`` (B, T) and ``lengths`` (B,) are hypotheses, closed up, in the units of the references. Unit u begins at
+    ``starts`` (B, T) of ``tokens`` (B, L) and has ``spans`` (B, T) of them. With ``prefixes`` each prefix of 1..T units
+    is a sentence of its own, and B below is B T.
+    """
+
+    ids: Tensor
+    lengths: Tensor
+    references: References
+    max_order: int
+    tokens: Tensor
+    starts: Tensor
+    spans: Tensor
+    prefixes: bool = False
+
+    def statistics(self) -> ExpectedStatistics:
+        """What scores are made of."""
+        matches = self._of_each if self.references.ids.shape[1] == 1 else self._summed(self._new.any(1, keepdim=True))
+        matches = matches[:, 0, :, 0]
+        lengths, references = self.lengths, self.references
+        if self.prefixes:
+            lengths = prefix_lengths(lengths, self.ids.shape[1])
+            wanted = references.lengths.repeat_interleave(self.ids.shape[1], 0)
+            references = References(wanted[..., None][..., :0], wanted)
+        known = lengths[:, None]
+        fixed = FixedLengths(torch.ones_like(known, dtype=matches.dtype), known)
+        return ExpectedStatistics(matches, fixed, references, parts=self)
+
+    def matches(self, weigh: Weigh | None = None, *, joint: bool = False) -> Tensor:
+        """See :class:`bleugrad.matches.parts.ReferenceMatches`: (B, K, N, 1), of one length."""
+        if weigh is None:
+            return self._of_each
+        needed = self._ranked[1].amax(1).gt(0).transpose(1, 2) if self.tokens is self.ids else None
+        weights = weigh(self.tokens, self.starts, self.spans, needed)
+        return self._summed(self._new * weights.transpose(1, 2)[:, None])
+
+    def common_subsequences(self) -> Tensor:
+        """The length of the longest common subsequence with each reference, (B, K, 1)."""
+        found = common_subsequences(self.ids, self.lengths, self.references).to(widest_float(self.ids.device))
+        return found[..., 1:].transpose(1, 2).flatten(0, 1)[..., None] if self.prefixes else found[..., -1:]
+
+    @cached_property
+    def _of_each(self) -> Tensor:
+        return self._summed(self._new)
+
+    @cached_property
+    def _new(self) -> Tensor:
+        """(N, K, T, B) bool, whether the n-gram from each unit on is a match that the units before it leave."""
+        ranks, counts = self._ranked
+        return ranks[:, None] < counts
+
+    @cached_property
+    def _ranked(self) -> tuple[Tensor, Tensor]:
+        """See :func:`bleugrad.scores.ngram_matrices.ranked_columns`."""
+        steps, (_, number, width) = self.ids.shape[1], self.references.ids.shape
+        find = ranked_columns if steps * (steps + number * width) <= MATRIX_ELEMENTS else ranked_by_sorting
+        return find(self.ids, self.lengths, self.references, self.max_order)
+
+    def _summed(self, values: Tensor) -> Tensor:
+        """Sums of values (N, K, T, B) at the first unit of n-grams: (B, K, N, 1)."""
+        kind = widest_float(self.ids.device)
+        if not self.prefixes:
+            return values.sum(2).to(kind).permute(2, 1, 0)[..., None]
+        steps = values.shape[2]
+        ends = [pad(part, (0, 0, n, 0))[:, :steps] for n, part in enumerate(values.to(kind).cumsum(2))]
+        return torch.stack(ends).permute(3, 2, 1, 0).flatten(0, 1)[..., None]
+
+
+def token_matches(
+    ids: Tensor, lengths: Tensor, references: References, max_order: int, word_start: Tensor | None = None
+) -> TokenMatches:
+    """The matches of closed-up hypotheses (B, T); with ``word_start`` (V,) in words."""
+    if word_start is None:
+        starts = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
+        return TokenMatches(ids, lengths, references, max_order, ids, starts, torch.ones_like(starts))
+    width = max(ids.shape[1], references.ids.shape[2])
+    parts = [pad(part, (0, width - part.shape[2])) for part in (ids[:, None], references.ids)]
+    together = References(torch.cat(parts, 1), torch.cat([lengths[:, None], references.lengths], 1))
+    vocabulary = word_start.numel() if isinstance(word_start, Tensor) else 0
+    check_word_start(word_start, vocabulary)
+    every = torch.ones_like(together.ids, dtype=torch.bool)
+    check_range("hypotheses or references", together.ids, every, vocabulary, -1)
+    words = segment(together, word_start.to(ids.device))
+    units, sizes = words.references.ids, words.references.lengths
+    starts, spans = (values[:, : units.shape[2]] for values in (words.starts, words.spans))
+    others = References(units[:, 1:], sizes[:, 1:])
+    return TokenMatches(units[:, 0], sizes[:, 0], others, max_order, ids, starts, spans)
+
+
+def ranked_by_sorting(
+    hypotheses: Tensor, lengths: Tensor, references: References, max_order: int
+) -> tuple[Tensor, Tensor]:
+    """The counts of ``ranked_columns`` in O(N (T + L) log(T + L)) time and O(N K (T + L)) memory per sentence."""
+    batch, steps = hypotheses.shape
+    number, width = references.ids.shape[1:]
+    ids = torch.cat([hypotheses, references.ids.reshape(batch, number * width)], 1)
+    position = torch.arange(max(steps, width), device=ids.device)
+    ranks, counts = [], []
+    for order, numbers in enumerate(ngram_numbers(ids, max_order), start=1):
+        in_hypothesis = position[:steps] + order <= lengths[:, None]
+        in_reference = position[:width] + order <= references.lengths[..., None]
+        ours, theirs = numbers[:, :steps], numbers[:, steps:].view(batch, number, width)
+        ordered, places = torch.where(in_hypothesis, ours, ids.shape[1]).sort(stable=True, dim=1)
+        first = torch.searchsorted(ordered, ordered)
+        ranks.append(torch.empty_like(ours).scatter(1, places, position[:steps] - first).t())
+        found = count_numbers(theirs, in_reference, ids.shape[1]).gather(2, ours[:, None].expand(-1, number, -1))
+        counts.append((found * in_hypothesis[:, None]).permute(1, 2, 0))
+    return torch.stack(ranks), torch.stack(counts)
+
+
+def prefix_lengths(lengths: Tensor, steps: int) -> Tensor:
+    """min(t, length) for t = 1..T: (B,) to (B T)."""
+    return torch.minimum(torch.arange(1, steps + 1, device=lengths.device), lengths[:, None]).flatten()

@@ -1,0 +1,131 @@
+"""Any score of token ids, batched, on the ids' device, and the increments of a score as a sequence grows."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from bleugrad.arguments import LEVELS, check_choice, check_int
+from bleugrad.matches.statistics import ExpectedStatistics
+from bleugrad.references.sequences import (
+    IdLists,
+    References,
+    before_eos,
+    check_ids,
+    pad_lists,
+    prepare_hypotheses,
+    prepare_references,
+)
+from bleugrad.scores.score import Score, check_score
+from bleugrad.scores.token_matches import prefix_lengths, token_matches
+
+
+def token_score(
+    hypotheses: Tensor | Sequence[Sequence[int]],
+    references: Tensor | IdLists,
+    score: Score,
+    *,
+    level: str = "corpus",
+    eos_id: int | None = None,
+    ignore_index: int = -100,
+    word_start: Tensor | None = None,
+) -> Tensor:
+    """A score of token ids: exact, without strings, (B,) at sentence level and a scalar at corpus level.
+
+    ``score`` is :class:`bleugrad.ROUGE`, :class:`bleugrad.ROUGEL`, :class:`bleugrad.GLEU`, :class:`bleugrad.NIST`,
+    :class:`bleugrad.BLEU` or another :class:`~bleugrad.scores.score.Score`. With the same tokens ROUGE equals
+    ``rouge-score``, and GLEU and NIST equal nltk. With ``eos_id`` hypotheses and references end before it. The other
+    arguments are those of :func:`bleugrad.bleu`, which returns the statistics of BLEU; so are time and memory.
+
+    Example:
+        >>> import bleugrad
+        >>> bleugrad.token_score([[1, 2, 3, 9]], [[1, 2, 3, 4]], bleugrad.ROUGE(2, "recall")).item()
+        0.6666666666666666
+    """
+    check_choice("level", level, LEVELS)
+    check_score(score)
+    statistics = token_statistics(hypotheses, references, score.max_order, eos_id, ignore_index, word_start)
+    return score.value(statistics, level, None)
+
+
+def token_statistics(
+    hypotheses: Tensor | Sequence[Sequence[int]],
+    references: Tensor | IdLists,
+    max_order: int,
+    eos_id: int | None = None,
+    ignore_index: int = -100,
+    word_start: Tensor | None = None,
+) -> ExpectedStatistics:
+    """What the score of token ids is made of; the arguments are those of :func:`token_score`."""
+    _, ids, lengths, prepared = _prepared(hypotheses, references, eos_id, ignore_index)
+    return token_matches(ids, lengths, prepared, max_order, word_start).statistics()
+
+
+def _prepared(
+    hypotheses: Tensor | Sequence[Sequence[int]], references: Tensor | IdLists, eos_id: int | None, ignore_index: int
+) -> tuple[Tensor, Tensor, Tensor, References]:
+    """Which positions count, (B, T), and hypotheses, closed up, with their lengths and references."""
+    check_int("ignore_index", ignore_index)
+    if eos_id is not None:
+        check_int("eos_id", eos_id)
+    if isinstance(hypotheses, Sequence) and not isinstance(hypotheses, str):
+        hypotheses = pad_lists("hypotheses", hypotheses, ignore_index)
+    valid = torch.empty(0)
+    if isinstance(hypotheses, Tensor):
+        ids = check_ids("hypotheses", hypotheses)
+        valid = before_eos(ids, ids != ignore_index, eos_id)
+        hypotheses = torch.where(valid, ids, ignore_index) if eos_id is not None else ids
+    closed, lengths = prepare_hypotheses(hypotheses, None, ignore_index)
+    prepared = prepare_references(
+        references, batch=len(closed), of="hypotheses", device=closed.device, eos_id=eos_id, ignore_index=ignore_index
+    )
+    return valid, closed, lengths, prepared
+
+
+def token_rewards(
+    hypotheses: Tensor | Sequence[Sequence[int]],
+    references: Tensor | IdLists,
+    score: Score,
+    *,
+    eos_id: int | None = None,
+    ignore_index: int = -100,
+    word_start: Tensor | None = None,
+) -> Tensor:
+    """The reward of each token, (B, T): how much it changes the sentence score of the sequence so far. Exact.
+
+    ``r_t = phi_t - phi_{t-1}``, phi_t the score of the first t tokens **with the brevity penalty of that prefix**, and
+    phi_0 = 0. They sum to the score of the sequence, if it has a token. The reward to go ``sum_{s >= t} r_s`` is
+    ``phi_T - phi_{t-1}``, and phi_{t-1} depends on the prefix alone, so it is a baseline: policy gradients with rewards
+    to go are unbiased. With the brevity penalty of the whole sequence they would not be.
+
+    Args:
+        hypotheses: (B, T) ids, or nested lists. Positions equal to ``ignore_index`` do not count and have reward 0.
+        references: as for :func:`bleugrad.bleu`.
+        score: as for :func:`token_score`. :class:`bleugrad.BLEU` with smoothing has a reward for each matching token.
+        eos_id: sequences and references end before it. EOS and what follows have reward 0.
+        ignore_index: the padding id.
+        word_start: (V,) bool, tokens that open a word; then words are counted. The last word of a prefix is the tokens
+            it has so far.
+
+    In tokens the n-grams that end at t alone are new, so all prefixes take O(T N) time after one pass. In words each
+    prefix is scored on its own.
+
+    Example:
+        >>> import bleugrad
+        >>> bleugrad.token_rewards([[1, 2, 9, 4]], [[1, 2, 3, 4]], bleugrad.ROUGE(1, "recall")).tolist()
+        [[0.25, 0.25, 0.0, 0.25]]
+    """
+    check_score(score)
+    valid, ids, lengths, prepared = _prepared(hypotheses, references, eos_id, ignore_index)
+    batch, steps = ids.shape
+    if word_start is None:
+        found = replace(token_matches(ids, lengths, prepared, score.max_order), prefixes=True)
+    else:
+        every = References(*(part.repeat_interleave(steps, 0) for part in (prepared.ids, prepared.lengths)))
+        shorter = prefix_lengths(lengths, steps)
+        found = token_matches(ids.repeat_interleave(steps, 0), shorter, every, score.max_order, word_start)
+    values = score.value(found.statistics(), "sentence", None).view(batch, steps)
+    rewards = values.diff(dim=1, prepend=values.new_zeros(batch, 1))
+    place = (valid.cumsum(1) - 1).clamp(min=0)
+    return torch.where(valid, rewards.gather(1, place), 0)
