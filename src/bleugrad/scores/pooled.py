@@ -55,7 +55,7 @@ def check_several(several: str) -> str:
 
 
 def reference_matches(statistics: ExpectedStatistics, weigh: Weigh | None = None, *, joint: bool) -> Tensor:
-    """(B, K, N, S) or (B, K, N, 1): see :class:`bleugrad.matches.parts.ReferenceMatches`."""
+    """(B, K, N, S) or (B, K, N, 1): see ``ReferenceMatches`` in ``matches/parts.py``."""
     if statistics.parts is None:
         raise ValueError("the output has no matches with each reference; expected BLEU as the score of this output")
     return statistics.parts.matches(weigh, joint=joint)

@@ -52,7 +52,7 @@ class TokenMatches:
         return ExpectedStatistics(matches, fixed, references, parts=self)
 
     def matches(self, weigh: Weigh | None = None, *, joint: bool = False) -> Tensor:
-        """See :class:`bleugrad.matches.parts.ReferenceMatches`: (B, K, N, 1), of one length."""
+        """See ``ReferenceMatches``: (B, K, N, 1), of one length."""
         if weigh is None:
             return self._of_each
         needed = self._ranked[1].amax(1).gt(0).transpose(1, 2) if self.tokens is self.ids else None
