@@ -64,7 +64,7 @@ class Parts:
     targets: Targets
 
     def matches(self, weigh: Weigh | None = None, *, joint: bool = False) -> Tensor:
-        """See :class:`ReferenceMatches`. Exact as the method is.
+        """See ``ReferenceMatches``. Exact as the method is.
 
         O(T B L) time and memory per order as for one reference, or O(T B L N) per order with weights.
         """

@@ -12,7 +12,7 @@ def path_matches_by_length(
 ) -> Tensor:
     """E[O_n; length = l], (B, N, T + 1). Exact; the arguments are those of ``operations.path_matches``.
 
-    The automata of :mod:`bleugrad.backends.torch.path_matches` with the number of tokens so far as one more state, and
+    The automata of ``path_matches.py`` with the number of tokens so far as one more state, and
     the matches so far carried along: M_u = new_u + sum_w E[w, u] M_w. O(B T^3 N L) time and O(B T^2 N L) memory.
     """
     steps, batch, _ = token_probs.shape
