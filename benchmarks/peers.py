@@ -7,18 +7,18 @@ Clone the repositories that you want to compare; the options below name them. Th
     python benchmarks/peers.py --authors expected_bleu --output results/peers   # also save results.json, summary.md
 
 One file of each clone is executed. Methods whose folder is not given are left out. Without any folder, the exact loss
-of bleugrad is compared with its own implementation of the bound.
+of bleugrad is compared with its own implementation of the bound. Losses of CTC models and of graphs have tables of
+their own, if a folder with one is given.
 
 Cost is the processor time of forward and backward pass from logits, as a multiple of ``bleugrad.ExpectedBLEULoss``: one
 thread, one process, the losses taking turns, best of several rounds. Errors are measured in float64 on short sentences,
-where all token sequences can be enumerated: the largest error of the expected matches E[O_n], and the mean error of
-E[BLEU] when the matches are put into BLEU (orders 1 to 4, smoothing 1).
+where all outputs can be enumerated: the largest error of the expected matches E[O_n], and for losses of all orders the
+mean error of E[BLEU] when the matches are put into BLEU (orders 1 to 4, smoothing 1).
 """
 
 import argparse
 import json
 import os
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -26,59 +26,49 @@ from pathlib import Path
 
 import torch
 from peers_adapters import ORDERS, PEERS, Loss, describe, load
+from peers_families import FAMILIES, SPECIAL, STEPS, VOCABULARY, Family
 from timing import best_times, machine
 from torch import Tensor
 
 import bleugrad
 
-sys.path.append(str(Path(__file__).parents[1]))
-from tests.oracles.enumeration import enumerate_statistics
-
-SHAPES = [[16, 30, 8000], [16, 30, 32000]]
-STEPS, VOCABULARY = 5, 6
 BONUSES = (0.0, 2.0, 4.0)
 """Added to the logits of the labels of enumerated cases: from an untrained to a trained model."""
 KINDS = ("distinct", "repeated")
+TRIAL = (2, 8, 8)
 
 
-def ours(method: str) -> Loss:
-    def matches(logits: Tensor, labels: Tensor) -> Tensor:
-        return bleugrad.expected_bleu(logits, labels, method=method, interval=False).matches.sum(0)
-
-    return Loss(bleugrad.ExpectedBLEULoss(method=method), matches)
-
-
-def draw_case(kind: str, bonus: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Logits (1, T, V) in float64 and a reference (1, T): words that all differ, or two words that repeat."""
-    distinct = torch.randperm(VOCABULARY, generator=generator)[:STEPS]
-    labels = distinct if kind == "distinct" else distinct[torch.randint(2, (STEPS,), generator=generator)]
-    logits = torch.randn(STEPS, VOCABULARY, dtype=torch.float64, generator=generator)
-    logits[torch.arange(STEPS), labels] += bonus
-    return logits[None], labels[None]
-
-
-def deviations(losses: dict[str, Loss], cases: int, kind: str, seed: int) -> Iterator[dict[str, Tensor]]:
-    """Estimate minus truth of the matches of each order and of BLEU, (N + 1,), for all losses, case by case."""
+def deviations(
+    family: Family, losses: dict[str, Loss], cases: int, kind: str, seed: int
+) -> Iterator[dict[str, Tensor]]:
+    """Estimate minus truth of the matches of each order, and of BLEU if all orders count, for all losses, by case."""
     generator = torch.Generator().manual_seed(seed)
-    totals = torch.tensor([STEPS - n + 1 for n in ORDERS])
+    columns = [n - 1 for n in family.orders]
     for bonus in BONUSES:
         for _ in range(cases):
-            logits, labels = draw_case(kind, bonus, generator)
-            table = enumerate_statistics(logits[0].softmax(1).numpy(), [labels[0].tolist()], max_order=len(ORDERS))
-            truth = torch.tensor([*table.mean(table.matches), table.mean(table.bleu(smoothing=1.0))])
+            inputs = family.case(kind, bonus, generator)
+            outputs = family.truth(*inputs)
+            truth = torch.tensor([*outputs.mean(outputs.matches)[columns], outputs.mean(outputs.bleu(smoothing=1.0))])
             row = {}
             for name, loss in losses.items():
                 if loss.matches is not None:
-                    found = loss.matches(logits, labels)
-                    bleu = ((found + 1) / (totals + 1)).log().mean().exp()
-                    row[name] = torch.cat([found, bleu[None]]) - truth
+                    found = with_bleu(loss.matches(*inputs))
+                    row[name] = found - truth[: len(found)]
             yield row
 
 
-def measure_errors(losses: dict[str, Loss], cases: int, seed: int) -> dict[str, dict[str, dict]]:
+def with_bleu(matches: Tensor) -> Tensor:
+    """BLEU is added to the matches of all orders; the length is that of the rows then."""
+    if len(matches) < len(ORDERS):
+        return matches
+    totals = torch.tensor([STEPS - n + 1 for n in ORDERS])
+    return torch.cat([matches, ((matches + 1) / (totals + 1)).log().mean().exp()[None]])
+
+
+def measure_errors(family: Family, losses: dict[str, Loss], cases: int, seed: int) -> dict[str, dict[str, dict]]:
     errors: dict[str, dict[str, dict]] = {name: {} for name, loss in losses.items() if loss.matches is not None}
     for kind in KINDS:
-        rows = list(deviations(losses, cases, kind, seed))
+        rows = list(deviations(family, losses, cases, kind, seed))
         for name, found in errors.items():
             difference = torch.stack([row[name] for row in rows])
             found[kind] = {
@@ -89,52 +79,83 @@ def measure_errors(losses: dict[str, Loss], cases: int, seed: int) -> dict[str, 
     return errors
 
 
-def measure_times(losses: dict[str, Loss], shape: list[int], rounds: int, seed: int) -> dict[str, float]:
+def measure_times(
+    family: Family, losses: dict[str, Loss], shape: list[int], rounds: int, seed: int
+) -> dict[str, float]:
     """Milliseconds of processor time of forward and backward pass."""
-    batch, steps, vocabulary = shape
-    generator = torch.Generator().manual_seed(seed)
-    logits = torch.randn(shape, generator=generator).requires_grad_()
-    labels = torch.randint(vocabulary, (batch, steps), generator=generator)
+    *emitted, labels = family.draw(*shape, torch.Generator().manual_seed(seed))
+    for tensor in emitted:
+        tensor.requires_grad_()
 
     def run(loss: Loss) -> None:
-        logits.grad = None
-        loss.step(logits, labels).backward()
+        for tensor in emitted:
+            tensor.grad = None
+        loss.step(*emitted, labels).backward()
 
     calls = {name: partial(run, loss) for name, loss in losses.items()}
     times = best_times(calls, rounds, steady=True, clock=time.process_time)
     found = {name: 1e3 * seconds for name, seconds in times.items()}
-    print(shape, ", ".join(f"{name} {value:.1f} ms" for name, value in found.items()), flush=True)
+    print(family.title, shape, ", ".join(f"{name} {value:.1f} ms" for name, value in found.items()), flush=True)
     return found
+
+
+def collect(name: str, folders: dict[str, Path]) -> dict[str, Loss]:
+    """The losses of a family: those of bleugrad, then those of the folders."""
+    trial = FAMILIES[name].draw(*TRIAL, torch.Generator().manual_seed(0))
+    public = {option: folder for option, folder in folders.items() if PEERS[option].family == name}
+    return FAMILIES[name].losses | {PEERS[option].name: load(option, public[option], trial) for option in public}
+
+
+def measure(family: Family, losses: dict[str, Loss], shapes: list[list[int]] | None, rounds: int, cases: int) -> dict:
+    """Times and errors of the losses of a family, each with seed 0."""
+    return {
+        "times": [
+            {"shape": shape, "milliseconds": measure_times(family, losses, shape, rounds, seed=0)}
+            for shape in shapes or family.shapes
+        ],
+        "errors": measure_errors(family, losses, cases, seed=0),
+    }
 
 
 def summary(result: dict) -> str:
     """The tables of cost and of errors in Markdown with their conditions, as the documentation shows them."""
-    shapes = [", ".join(map(str, row["shape"])) for row in result["times"]]
-    names = list(result["times"][0]["milliseconds"])
-    base = names[0]
-    costs = {
-        name: [f"{row['milliseconds'][name] / row['milliseconds'][base]:.2f}" for row in result["times"]]
-        for name in names
-    }
-    errors = {name: error_cells(result, name) for name in names}
-    quantities = [f"{quantity}, {kind} words" for quantity in ("matches", "BLEU") for kind in KINDS]
-    milliseconds = ", ".join(f"{row['milliseconds'][base]:.0f} ms" for row in result["times"])
+    tables = [
+        part for name, found in result["families"].items() for part in family_tables(result["peers"], name, found)
+    ]
+    units = "; ".join(f"{unit(found)} for {FAMILIES[name].title}" for name, found in result["families"].items())
     conditions = (
-        "Costs are processor times of forward and backward pass for B, T, V, as a multiple of the first row "
-        f"({milliseconds}), best of {result['rounds']} rounds, float32, one thread of "
+        "Costs are processor times of forward and backward pass for B, T, V, as a multiple of the first row of a table "
+        f"({units}), best of {result['rounds']} rounds, float32, one thread of "
         f"{result['machine']['processor']} at a load average of {result['load']:.0f}, "
-        f"torch {result['machine']['torch']}. Errors are those of {len(BONUSES) * result['cases']} random cases of "
-        f"each kind with T = {STEPS} and V = {VOCABULARY}, seed {result['seed']}, where enumeration gives the truth: "
-        "the largest error of E[O_n] in matches, and the mean error of E[BLEU] when BLEU is made of these matches, on "
-        "the scale of 0 to 100."
+        f"torch {result['machine']['torch']}. References have T tokens, those of CTC frames and graphs T / 2. "
+        f"Errors are those of {len(BONUSES) * result['cases']} random cases of each kind with T = {STEPS} and "
+        f"V = {VOCABULARY}, seed {result['seed']}, where enumeration gives the truth: the largest error of E[O_n] in "
+        "matches, and the mean error of E[BLEU] when BLEU is made of these matches, on the scale of 0 to 100."
     )
     files = [
         f"`{peer['file']}` of {peer['repository']} (blob {peer['blob'][:10]})" for peer in result["peers"].values()
     ]
-    cost = table(["cost of the loss", *(f"B, T, V = {shape}" for shape in shapes)], costs)
-    paragraphs = [cost, table(["error of the loss", *quantities], errors), conditions]
+    paragraphs = [*tables, conditions]
     paragraphs += [f"Files read: {', '.join(files)}.{result['note']}"] * bool(files)
     return "\n\n".join(paragraphs) + "\n"
+
+
+def unit(found: dict) -> str:
+    """The times of the loss that costs 1."""
+    return ", ".join(f"{next(iter(row['milliseconds'].values())):.0f} ms" for row in found["times"])
+
+
+def family_tables(peers: dict, name: str, found: dict) -> list[str]:
+    """Cost and errors of the losses of a family."""
+    family, times = FAMILIES[name], [row["milliseconds"] for row in found["times"]]
+    base, *_ = names = list(times[0])
+    costs = {loss: [f"{row[loss] / row[base]:.2f}" for row in times] for loss in names}
+    shapes = [f"B, T, V = {', '.join(map(str, row['shape']))}" for row in found["times"]]
+    judged = ("matches", "BLEU") if family.orders == ORDERS else ("matches of bigrams",)
+    quantities = [f"{quantity}, {kind} words" for quantity in judged for kind in KINDS]
+    errors = {loss: error_cells(found["errors"].get(loss), peers.get(loss), family) for loss in names}
+    heads = [f"{quantity} of the loss, {family.title}" for quantity in ("cost", "error")]
+    return [table([heads[0], *shapes], costs), table([heads[1], *quantities], errors)]
 
 
 def table(head: list[str], rows: dict[str, list[str]]) -> str:
@@ -142,20 +163,22 @@ def table(head: list[str], rows: dict[str, list[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def error_cells(result: dict, name: str) -> list[str]:
-    """Errors of the matches of the orders that a loss counts, and of BLEU if it counts all."""
-    found, orders = result["errors"].get(name), result["peers"].get(name, {}).get("orders", ORDERS)
-    missing = ["no estimate"] * len(KINDS)
+def error_cells(found: dict | None, peer: dict | None, family: Family) -> list[str]:
+    """Errors of the matches of the orders that a loss counts, and of BLEU where all orders count."""
+    missing, whole = ["no estimate"] * len(KINDS), family.orders == ORDERS
     if found is None:
-        return 2 * missing
-    matches = [f"{largest(found[kind], orders):.2g}" for kind in KINDS]
+        return missing * (1 + whole)
+    columns = [list(family.orders).index(n) for n in (peer["orders"] if peer else family.orders)]
+    matches = [f"{largest(found[kind], columns):.2g}" for kind in KINDS]
+    if not whole:
+        return matches
     bleu = [f"{100 * found[kind]['mean_absolute'][-1]:.2f}" for kind in KINDS]
-    return [*matches, *(bleu if list(orders) == list(ORDERS) else missing)]
+    return [*matches, *(bleu if len(columns) == len(ORDERS) else missing)]
 
 
-def largest(found: dict[str, list[float]], orders: Iterable[int]) -> float:
-    """Largest error of the matches of any of the orders."""
-    return max(abs(found[side][n - 1]) for side in ("lowest", "highest") for n in orders)
+def largest(found: dict[str, list[float]], columns: Iterable[int]) -> float:
+    """Largest error of the matches of any of the columns."""
+    return max(abs(found[side][column]) for side in ("lowest", "highest") for column in columns)
 
 
 def main() -> None:
@@ -178,12 +201,13 @@ def main() -> None:
     arguments = parser.parse_args()
     if min(arguments.rounds, arguments.cases) < 1:
         parser.error("--rounds and --cases must be at least 1")
-    if any(min(batch, vocabulary) < 1 or steps < max(ORDERS) for batch, steps, vocabulary in arguments.shape or []):
-        parser.error(f"--shape needs B and V of at least 1, and T of at least {max(ORDERS)}")
+    least = (1, max(ORDERS), SPECIAL + 1)
+    if any(size < limit for shape in arguments.shape or [] for size, limit in zip(shape, least, strict=True)):
+        parser.error(f"--shape needs B, T and V of at least {least[0]}, {least[1]} and {least[2]}")
     torch.set_num_threads(1)
     folders = {option: folder for option in PEERS if (folder := getattr(arguments, option[2:])) is not None}
-    losses = {"bleugrad, exact": ours("exact"), "bleugrad, bound": ours("bound")}
-    losses |= {PEERS[option].name: load(option, folder) for option, folder in folders.items()}
+    measured = {"rows", *(PEERS[option].family for option in folders)}
+    losses = {name: collect(name, folders) for name in FAMILIES if name in measured}
     result = {
         "machine": {**machine(), "threads": "1", "bleugrad": bleugrad.__version__},
         "peers": {PEERS[option].name: describe(option, folder) for option, folder in folders.items()},
@@ -192,11 +216,10 @@ def main() -> None:
         "rounds": arguments.rounds,
         "cases": arguments.cases,
         "seed": 0,
-        "times": [
-            {"shape": shape, "milliseconds": measure_times(losses, shape, arguments.rounds, seed=0)}
-            for shape in arguments.shape or SHAPES
-        ],
-        "errors": measure_errors(losses, arguments.cases, seed=0),
+        "families": {
+            name: measure(FAMILIES[name], found, arguments.shape, arguments.rounds, arguments.cases)
+            for name, found in losses.items()
+        },
     }
     print("\n" + summary(result))
     if arguments.output is not None:

@@ -18,12 +18,18 @@ import torch
 from torch import Tensor
 
 ORDERS = range(1, 5)
-Call = Callable[[Tensor, Tensor], Tensor]
+PAD, BLANK = 1, 4
+"""Ids that code for fairseq fixes."""
+
+Call = Callable[..., Tensor]
 
 
 @dataclass(frozen=True)
 class Loss:
-    """``step(logits, labels)`` is the timed scalar, ``matches(logits, labels)`` (N,) its estimate of E[O_n], if any."""
+    """Both read what the model emits and the labels: logits, or those of vertices and transitions, then labels.
+
+    ``step`` is the timed scalar, and ``matches`` the estimate of E[O_n] for each order of the family, if there is one.
+    """
 
     step: Call
     matches: Call | None = None
@@ -90,12 +96,54 @@ def bon(module: Any) -> Loss:
     return Loss(lambda logits, labels: -order(2, logits, labels), matches)
 
 
+def nmla(module: Any) -> Loss:
+    """The loss of bigrams: 2 matches / (R + L - 2), negative. L is the expected length without the first frame."""
+    criterion = module.LabelSmoothedDualImitationCriterion
+
+    @on_cpu
+    def step(logits: Tensor, labels: Tensor) -> Tensor:
+        return criterion.compute_ctc_bigram_loss(None, logits.log_softmax(2), labels)
+
+    def matches(logits: Tensor, labels: Tensor) -> Tensor:
+        probs = logits.softmax(2)
+        begun = probs[:, 1:] * (1 - probs[:, :-1])
+        length = (begun.sum() - begun[:, :, BLANK].sum()) / labels.shape[0]
+        pairs = labels.shape[1] + length - 2
+        return -step(logits, labels)[None] * pairs / 2 * labels.shape[0]
+
+    return Loss(step, matches)
+
+
+def fa_dat(module: Any) -> Loss:
+    """The loss of bigrams in torch operations; an option replaces one of its loops by a kernel for GPUs."""
+    criterion = module.NATDAGLoss.__new__(module.NATDAGLoss)  # its other options are not used here
+    criterion.max_ngram_order = 2
+    criterion.cfg = types.SimpleNamespace(numba_ngram_loss=False)
+    criterion.task = types.SimpleNamespace(tgt_dict=types.SimpleNamespace(pad=lambda: PAD))
+
+    @on_cpu
+    def call(logits: Tensor, transitions: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        return criterion._compute_ngram_loss(logits.softmax(2), transition_probs(transitions), labels)
+
+    def matches(logits: Tensor, transitions: Tensor, labels: Tensor) -> Tensor:
+        return call(logits, transitions, labels)["recall"][None] * labels[:, 1:].numel()
+
+    return Loss(lambda *inputs: call(*inputs)["loss"], matches)
+
+
+def transition_probs(transitions: Tensor) -> Tensor:
+    """Probabilities (B, T, T) of the transitions to later vertices; the last vertex has none."""
+    earlier = torch.ones_like(transitions[:, :-1]).tril().bool()
+    probs = transitions[:, :-1].masked_fill(earlier, -torch.inf).softmax(2)
+    return torch.nn.functional.pad(probs, (0, 0, 0, 1))
+
+
 @dataclass(frozen=True)
 class Peer:
     """A published loss.
 
-    ``commit`` is the version that the adapter was written for, ``stand_ins`` are imports that it does not need, and
-    ``orders`` those of the n-grams that the published loss counts.
+    ``commit`` is the version that the adapter was written for, ``stand_ins`` are imports that it does not need,
+    ``orders`` those of the n-grams that the published loss counts, and ``family`` says what its models emit.
     """
 
     name: str
@@ -105,6 +153,7 @@ class Peer:
     adapter: Callable[[Any], Loss]
     stand_ins: dict[str, dict[str, object]] = field(default_factory=dict)
     orders: tuple[int, ...] = tuple(ORDERS)
+    family: str = "rows"
 
 
 PEERS = {
@@ -141,6 +190,35 @@ PEERS = {
         {"ipdb": {}, "utils": {}, "nltk": {}, "nltk.translate": {}, "nltk.translate.gleu_score": {}},
         orders=(2,),
     ),
+    "--nmla": Peer(
+        "NMLA, bigrams",
+        "ictnlp/NMLA-NAT",
+        "62c4d87",
+        "fairseq/criterions/nat_loss.py",
+        nmla,
+        {
+            "fairseq": {"utils": types.SimpleNamespace(fill_with_neg_inf=lambda tensor: tensor.fill_(-torch.inf))},
+            "fairseq.criterions": {},
+        },
+        orders=(2,),
+        family="ctc",
+    ),
+    "--fadat": Peer(
+        "FA-DAT, bigrams",
+        "ictnlp/FA-DAT",
+        "3599a30",
+        "fs_plugins/criterions/nat_dag_loss_ngram.py",
+        fa_dat,
+        {
+            "fairseq": {},
+            "fairseq.criterions": {},
+            "fs_plugins.custom_ops": {},
+            "fs_plugins.criterions.utilities": {},
+            "fs_plugins.criterions.pass_prob": {},
+        },
+        orders=(2,),
+        family="graph",
+    ),
 }
 
 
@@ -160,21 +238,22 @@ def stand_in(name: str, values: dict[str, object]) -> types.ModuleType:
     return module
 
 
-def load(option: str, folder: Path) -> Loss:
-    """The loss of a folder. A missing or unusable file ends the program with one line."""
+def load(option: str, folder: Path, inputs: tuple[Tensor, ...]) -> Loss:
+    """The loss of a folder, tried on inputs. A missing or unusable file ends the program with one line."""
     peer = PEERS[option]
     path = folder / peer.file
     origin = f"github.com/{peer.repository}, for example at {peer.commit}"
     if not path.is_file():
         raise SystemExit(f"{option}: there is no {peer.file} in {folder}; give a clone of {origin}")
     module = types.ModuleType("peer")
+    module.__package__ = ".".join(Path(peer.file).parent.parts)  # relative imports find their stand-ins
     replaced = {name: stand_in(name, values) for name, values in peer.stand_ins.items()}
     try:
         with patch.dict(sys.modules, replaced | {module.__name__: module}), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about the age of the code
             exec(compile(path.read_text(encoding="utf-8"), path, "exec"), module.__dict__)
         loss = peer.adapter(module)
-        loss.step(torch.zeros(2, 5, 6), torch.arange(10).view(2, 5) % 6)
+        loss.step(*inputs)
     except Exception as error:
         raise SystemExit(f"{option}: {path} cannot be used, {error!r}; give a clone of {origin}") from error
     return loss

@@ -15,11 +15,14 @@ FILES = {
     "--debleu": "criterions/expectedBLEUave.py",
     "--eisl": "NAT/EISL_nat.py",
     "--bon": "model.py",
+    "--nmla": "fairseq/criterions/nat_loss.py",
+    "--fadat": "fs_plugins/criterions/nat_dag_loss_ngram.py",
 }
 EXACT = """
 import bleugrad
-def exact(probs, ids, order):
-    return bleugrad.expected_bleu(probs.log(), ids, interval=False).matches[:, order - 1]
+def exact(output, ids, order):
+    logits = output.log() if hasattr(output, "log") else output
+    return bleugrad.expected_bleu(logits, ids, interval=False).matches[:, order - 1]
 """
 RIGHT = {
     "--authors": """
@@ -65,6 +68,36 @@ def matches(order):
 class FastTransformer:
     onegram_match, twogram_match, threegram_match, fourgram_match = map(matches, range(1, 5))
 """,
+    "--nmla": """
+import torch
+from fairseq import metrics, utils
+from fairseq.criterions import FairseqCriterion, register_criterion
+@register_criterion("ctc_loss")
+class LabelSmoothedDualImitationCriterion(FairseqCriterion):
+    def compute_ctc_bigram_loss(self, log_probs, targets):
+        assert (utils.fill_with_neg_inf(torch.zeros(2)) == -torch.inf).all()
+        matches = exact(bleugrad.CTC(log_probs.cuda(log_probs.get_device()), blank_id=4), targets, 2)
+        probs = log_probs.exp()
+        words = [v for v in range(probs.shape[2]) if v != 4]
+        length = sum((probs[:, 1:, v] * (1 - probs[:, :-1, v])).sum(1).mean() for v in words)
+        return -2 * matches.mean() / (targets.shape[1] + length - 2)
+""",
+    "--fadat": """
+from fairseq import metrics, utils
+from fairseq.criterions import FairseqCriterion, register_criterion
+from ..custom_ops import dag_best_alignment
+from .utilities import parse_anneal_argument
+from .pass_prob import DPFunc
+@register_criterion("nat_dag_loss_ngram")
+class NATDAGLoss(FairseqCriterion):
+    def _compute_ngram_loss(self, probs, transition, tgt_tokens):
+        assert self.max_ngram_order == 2 and not self.cfg.numba_ngram_loss
+        assert not (tgt_tokens == self.task.tgt_dict.pad()).any()
+        graph = bleugrad.Graph(probs.log().cuda(probs.device), transition.clamp(min=1e-30).log())
+        matches = exact(graph, tgt_tokens, 2)
+        recall = matches.mean() / (tgt_tokens.shape[1] - 1)
+        return {"loss": -recall, "recall": recall.detach()}
+""",
 }
 WRONG = """
 def calculate_overlap(p, r, n, lengths):
@@ -75,7 +108,7 @@ def calculate_overlap(p, r, n, lengths):
 @pytest.fixture
 def peers(tmp_path, monkeypatch, capsys):
     """Writes the file of each option, runs the program on the folders, and returns what it printed and saved."""
-    for name in ("peers_adapters", "timing"):
+    for name in ("peers_adapters", "peers_families", "timing"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.syspath_prepend(BENCHMARKS)
     monkeypatch.setattr(torch, "set_num_threads", lambda number: None)  # other tests go on in this process
@@ -101,20 +134,39 @@ def error_row(printed, name):
     return [cell.strip() for cell in errors.split("|")[2:-1]]
 
 
-def largest(result, name, kind):
+def largest(result, name, kind, family="rows"):
     """Largest error of the matches of each order."""
-    sides = result["errors"][name][kind]
+    sides = result["families"][family]["errors"][name][kind]
     return [max(-low, high) for low, high in zip(sides["lowest"][:4], sides["highest"][:4], strict=True)]
 
 
-@pytest.mark.parametrize("kind", ["distinct", "repeated"])
-def test_exact_implementations_have_no_error(peers, kind):
+ESTIMATES = {
+    "rows": (["bleugrad, exact", "authors' code of the bound", "DEBLEU", "BoN, bigrams"], "bleugrad, bound"),
+    "ctc": (["bleugrad, exact", "NMLA, bigrams"], "bleugrad, clipped mean of bigrams"),
+    "graph": (["bleugrad, exact", "FA-DAT, bigrams"], "bleugrad, clipped mean of bigrams"),
+}
+"""Losses that are exact here, and one that is not."""
+
+
+def test_exact_implementations_have_no_error(peers):
     _, result = peers({option: EXACT + source for option, source in RIGHT.items()})
-    estimates = ["bleugrad, exact", "authors' code of the bound", "DEBLEU", "BoN, bigrams"]
-    assert set(result["errors"]) == {*estimates, "bleugrad, bound"}
-    for name in estimates:
-        assert max(largest(result, name, kind)) < 1e-9
-    assert max(largest(result, "bleugrad, bound", kind)) > 1e-3
+    assert set(result["families"]) == set(ESTIMATES)
+    for family, (right, other) in ESTIMATES.items():
+        assert set(result["families"][family]["errors"]) == {*right, other}
+        for kind in ("distinct", "repeated"):
+            for name in right:
+                assert max(largest(result, name, kind, family)) < 1e-9
+            assert max(largest(result, other, kind, family)) > 1e-4
+
+
+@pytest.mark.parametrize(("option", "family"), [("--nmla", "ctc"), ("--fadat", "graph")])
+def test_the_bigrams_of_one_pass_models_are_judged_by_enumeration(peers, option, family):
+    source = RIGHT[option].replace("matches.mean()", "(matches.mean() + 0.25)")
+    printed, result = peers({option: EXACT + source})
+    assert list(result["families"]) == ["rows", family]
+    (name,) = result["peers"]
+    assert largest(result, name, "repeated", family) == pytest.approx([0.25], abs=1e-9)
+    assert error_row(printed, name) == ["0.25", "0.25"]
 
 
 @pytest.mark.parametrize("sign", ["1", "-1"])
@@ -137,11 +189,14 @@ def test_a_loss_of_one_order_is_judged_by_that_order(peers):
 
 def test_every_loss_is_timed_and_its_file_recorded(peers):
     printed, result = peers({option: EXACT + source for option, source in RIGHT.items()}, "--note", "They are ours.")
-    times = result["times"][0]
-    assert times["shape"] == [2, 6, 20]
+    timed = {family: found["times"][0] for family, found in result["families"].items()}
+    assert all(times["shape"] == [2, 6, 20] for times in timed.values())
     names = ["bleugrad, exact", "bleugrad, bound", "authors' code of the bound", "DEBLEU", "EISL", "BoN, bigrams"]
-    assert list(times["milliseconds"]) == names
-    assert all(value > 0 for value in times["milliseconds"].values())
+    assert list(timed["rows"]["milliseconds"]) == names
+    for family in ("ctc", "graph"):
+        (first, *rest), other = ESTIMATES[family]
+        assert list(timed[family]["milliseconds"]) == [first, other, *rest]
+    assert all(value > 0 for times in timed.values() for value in times["milliseconds"].values())
     assert error_row(printed, "EISL") == 4 * ["no estimate"]
     assert {peer["file"] for peer in result["peers"].values()} == set(FILES.values())
     assert printed.rstrip().endswith("They are ours.")
@@ -170,7 +225,12 @@ def test_a_file_of_another_version_gives_one_line(peers):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"), [(["--rounds", "0"], "--rounds and --cases"), (["--shape", "2", "3", "9"], "--shape needs B")]
+    ("words", "message"),
+    [
+        (["--rounds", "0"], "--rounds and --cases"),
+        (["--shape", "2", "3", "9"], "--shape needs B"),
+        (["--shape", "2", "4", "5"], "--shape needs B"),
+    ],
 )
 def test_settings_that_cannot_be_measured_are_refused(peers, capsys, words, message):
     with pytest.raises(SystemExit):
