@@ -49,11 +49,6 @@ class Batch:
         """The decoder's input for teacher forcing, (B, T)."""
         return decoder_inputs(self.labels)
 
-    @property
-    def tokens(self) -> int:
-        """Number of labels that are not padding."""
-        return int((self.labels != IGNORED).sum())
-
     def to(self, device: torch.device | str) -> "Batch":
         """The batch on a device; lengths stay on the CPU, as packing requires."""
         return replace(

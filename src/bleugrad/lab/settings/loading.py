@@ -57,20 +57,7 @@ def read_toml(file: Path) -> dict[str, Any]:
 
 
 def build(kind: type[ConfigT], values: Mapping[str, Any], path: str = "") -> ConfigT:
-    """A config from nested values.
-
-    Example:
-        >>> from dataclasses import dataclass
-        >>> from bleugrad.lab.settings.config import option
-        >>> @dataclass(frozen=True)
-        ... class Walk(Config):
-        ...     steps: int = option(10, "steps to take", minimum=1)
-        >>> build(Walk, {"steps": 3})
-        Walk(steps=3)
-        >>> build(Walk, {"step": 3})
-        Traceback (most recent call last):
-        bleugrad.lab.errors.UsageError: unknown setting 'step'; did you mean 'steps'?
-    """
+    """A config from nested values; an unknown name is an error with the most similar name."""
     known = {setting.name: setting for setting in settings(kind)}
     given = {}
     for name, value in values.items():
