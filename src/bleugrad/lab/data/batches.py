@@ -57,12 +57,7 @@ class Batch:
 
 
 def decoder_inputs(labels: Tensor) -> Tensor:
-    """BOS, then the labels (B, T) shifted by one, with PAD in the place of ignored ones.
-
-    Example:
-        >>> decoder_inputs(torch.tensor([[5, 6, 3], [7, 3, -100]])).tolist()
-        [[2, 5, 6], [2, 7, 3]]
-    """
+    """BOS, then the labels (B, T) shifted by one, with PAD in the place of ignored ones."""
     shifted = labels.new_full(labels.shape, BOS)
     shifted[:, 1:] = labels[:, :-1]
     return shifted.masked_fill(shifted == IGNORED, PAD)

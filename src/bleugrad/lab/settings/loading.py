@@ -150,12 +150,7 @@ def to_toml(config: Config, path: tuple[str, ...] = ()) -> str:
 
 
 def toml_value(value: Any) -> str:
-    r"""One value as TOML writes it.
-
-    Example:
-        >>> toml_value((1, 2)), toml_value(True), toml_value('a "b"'), toml_value(1e-3)
-        ('[1, 2]', 'true', '"a \\"b\\""', '0.001')
-    """
+    """One value as TOML writes it."""
     if isinstance(value, bool | str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, int | float):

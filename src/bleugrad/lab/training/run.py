@@ -175,6 +175,9 @@ def _build_setup(
     if checkpoint is not None:
         _check_same_ground(checkpoint, vocabularies, fingerprints, directory)
     elif initial is not None:
+        if config.model.kind != (kind := read_config(initial).model.kind):
+            found = f"model.kind is {config.model.kind!r}, and {kind!r} in the run in {initial}"
+            raise UsageError(f"{found}; expected the same architecture to start from its weights")
         best = initial / FOLDER / BEST
         before = read_checkpoint(best)
         vocabularies.check_fit(before.state, initial, best)
