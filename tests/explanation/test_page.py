@@ -58,13 +58,13 @@ def test_the_page_asks_for_nothing(page):
 def test_the_numbers_are_those_of_the_explanation(page):
     seen, data = checkpoint(0.7), embedded(page)
     at = data["checkpoints"][1]
-    assert at["probs"] == [[pytest.approx(p, rel=1e-8) for p in row] for row in seen.match_probs.tolist()]
+    assert at["match_probs"] == [[pytest.approx(p, rel=1e-8) for p in row] for row in seen.match_probs.tolist()]
     assert at["gradient"]["norm"] == pytest.approx(seen.gradient.norm.tolist(), rel=1e-8)
     for order, shown in zip(seen.orders, at["orders"], strict=True):
         assert shown["exacts"] == pytest.approx([ngram.exact for ngram in order.ngrams], rel=1e-8)
         assert shown["bounds"] == pytest.approx([ngram.bound for ngram in order.ngrams], rel=1e-8)
-        assert shown["exact"] == order.exact
-    assert (at["lower"], at["upper"]) == (seen.lower, seen.upper)
+        assert shown["exact"] == pytest.approx(order.exact, rel=1e-8)
+    assert [at["lower"], at["upper"]] == pytest.approx([seen.lower, seen.upper], rel=1e-8)
 
 
 def test_without_scripts_the_text_is_shown(page):

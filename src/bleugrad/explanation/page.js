@@ -9,9 +9,9 @@
     [...sums, (sums.at(-1) ?? 0) + group.length], []));
   const firstTokens = firsts(data.references);
   const firstUnits = firsts(data.units);
-  const unit = data.words ? "word" : "token";
+  const unit = data.in_words ? "word" : "token";
   const last = data.checkpoints.length - 1;
-  const state = {step: last, view: data.words ? 0 : 1};  // view 0: tokens, where words are counted
+  const state = {step: last, view: data.in_words ? 0 : 1};  // view 0: tokens, where words are counted
 
   // ---- small helpers ----
   const number = (value) => value === null ? "none"
@@ -157,18 +157,18 @@
   function tokenTip(t, j) {
     const at = shown();
     const lines = [
-      ["probability", number(at.probs[t][j])],
-      [`likeliest: ${at.argmax[t]}`, number(at.argmaxProbs[t])],
+      ["probability", number(at.match_probs[t][j])],
+      [`likeliest: ${at.argmax[t]}`, number(at.argmax_probs[t])],
       ["gradient on its logit", number(at.gradient.reference[t][j])],
     ];
-    if (at.eos) lines.push(["position reached", number(at.reach[t])]);
+    if (at.eos_probs) lines.push(["position reached", number(at.reach[t])]);
     return {title: `${tokens[j]} at ${place(t)}`, lines};
   }
 
   function endTip(t) {
     const at = shown();
     return {title: `end at ${place(t)}`, lines: [
-      ["probability", number(at.eos[t])], ["gradient on its logit", number(at.gradient.eos[t])],
+      ["probability", number(at.eos_probs[t])], ["gradient on its logit", number(at.gradient.eos[t])],
       ["position reached", number(at.reach[t])]]};
   }
 
@@ -179,8 +179,8 @@
     const value = at.orders[n - 1].windows[t][j];
     const index = ngramAt(n, j);
     const lines = [["probability from here on", number(value)]];
-    if (!data.words && value !== null) {
-      const factors = [...Array(n).keys()].map((k) => at.probs[t + k][j + k].toFixed(3));
+    if (!data.in_words && value !== null) {
+      const factors = [...Array(n).keys()].map((k) => at.match_probs[t + k][j + k].toFixed(3));
       lines.push(["factors", factors.join(" × ")]);
     }
     lines.push(["expected matches, exact", number(at.orders[n - 1].exacts[index])],
@@ -191,14 +191,14 @@
   function drawProbabilities() {
     const at = shown();
     const n = state.view;
-    const byToken = n === 0 || (n === 1 && !data.words);
-    const end = at.eos ? [{key: "end", text: "(end)", apart: true}] : [];
+    const byToken = n === 0 || (n === 1 && !data.in_words);
+    const end = at.eos_probs ? [{key: "end", text: "(end)", apart: true}] : [];
     const columns = byToken
       ? [...tokens.map((text, key) => ({key, text, apart: firstTokens.has(key)})), ...end]
       : units.map((_, key) => ({key, apart: firstUnits.has(key)})).filter(({key}) => ngramAt(n, key) >= 0)
         .map((column) => ({...column, text: data.ngrams[n - 1][ngramAt(n, column.key)].text}));
     const cell = (t, key) => {
-      const value = key === "end" ? at.eos[t] : byToken ? at.probs[t][key] : at.orders[n - 1].windows[t][key];
+      const value = key === "end" ? at.eos_probs[t] : byToken ? at.match_probs[t][key] : at.orders[n - 1].windows[t][key];
       return {
         text: value === null ? "–" : percent(value), none: value === null, alpha: value === null ? 0 : value ** .6,
         tip: () => key === "end" ? endTip(t) : byToken ? tokenTip(t, key) : windowTip(t, key, n),
@@ -209,7 +209,7 @@
       ? "Rows: positions of the hypothesis, named by their likeliest token. Columns: reference tokens. A cell is the "
         + "probability, in percent, of that token at that position. The loss needs nothing else from the model."
       : `A cell is the probability, in percent, that the ${n === 1 ? unit : `${n}-gram`} of its column starts at `
-        + `that position${at.eos ? ", if the hypothesis reaches it" : ""}.`;
+        + `that position${at.eos_probs ? ", if the hypothesis reaches it" : ""}.`;
     heatMap(probabilities, {label: heading.textContent, columns, cell});
   }
 
@@ -218,7 +218,7 @@
     const {gradient} = at;
     const most = Math.max(1e-300, ...gradient.reference.flat().map(Math.abs), ...(gradient.eos ?? []).map(Math.abs));
     const longest = Math.max(1e-300, ...gradient.norm);
-    const end = at.eos ? [{key: "end", text: "(end)", apart: true}] : [];
+    const end = at.eos_probs ? [{key: "end", text: "(end)", apart: true}] : [];
     const cell = (t, key) => {
       const value = key === "end" ? gradient.eos[t] : gradient.reference[t][key];
       const share = Math.abs(value) / most;
@@ -247,9 +247,9 @@
     parts.push(make("span", {class: "axis"}),
       make("span", {class: at.lower === null ? "band open" : "band",
         style: {left: left(low), width: left(Math.max(0, at.upper - low))}}),
-      mark("bar", at.boundValue), mark("diamond", at.argmaxBleu));
+      mark("bar", at.bound_value), mark("diamond", at.argmax_bleu));
     if (at.sampled) {
-      const [mean, error] = at.sampled;
+      const {mean, standard_error: error} = at.sampled;
       const [from, to] = [Math.max(0, mean - 2 * error), Math.min(1, mean + 2 * error)];
       parts.push(make("span", {class: "whisker", style: {left: left(from), width: left(to - from)}}),
         mark("dot", mean));
@@ -258,18 +258,18 @@
     const tile = (name, kind, value, more = "") => make("div", {},
       make("dt", {}, ...(kind ? [make("span", {class: `key ${kind}`})] : []), name),
       make("dd", {}, value, ...(more ? [make("small", {}, ` ${more}`)] : [])));
-    const several = at.eos || data.words;
+    const several = at.eos_probs || data.in_words;
     tiles.replaceChildren(
       tile("E[BLEU], certified", "band", at.lower === null ? `at most ${bleu(at.upper)}`
         : `${bleu(at.lower)} to ${bleu(at.upper)}`),
-      ...(at.sampled ? [tile("E[BLEU], sampled", "dot", bleu(at.sampled[0]),
-        `± ${bleu(at.sampled[1])} standard error, ${at.sampled[2]} samples`)] : []),
+      ...(at.sampled ? [tile("E[BLEU], sampled", "dot", bleu(at.sampled.mean),
+        `± ${bleu(at.sampled.standard_error)} standard error, ${at.sampled.samples} samples`)] : []),
       tile("BLEU of exact matches", "", bleu(at.value), data.method === "exact" ? "training objective" : ""),
-      tile("BLEU of the paper's bound", "bar", bleu(at.boundValue), data.method === "bound" ? "training objective" : ""),
-      tile("BLEU of the argmax", "diamond", bleu(at.argmaxBleu)),
-      tile(`${several ? "Expected length" : "Length"}, ${unit}s`, "", at.length.toFixed(2),
-        `reference ${at.referenceLength.toFixed(2)}`),
-      tile("Brevity penalty", "", number(at.penalty), several ? "expected" : ""));
+      tile("BLEU of the paper's bound", "bar", bleu(at.bound_value), data.method === "bound" ? "training objective" : ""),
+      tile("BLEU of the argmax", "diamond", bleu(at.argmax_bleu)),
+      tile(`${several ? "Expected length" : "Length"}, ${unit}s`, "", at.expected_length.toFixed(2),
+        `reference ${at.reference_length.toFixed(2)}`),
+      tile("Brevity penalty", "", number(at.brevity_penalty), several ? "expected" : ""));
   }
 
   function drawCourse() {
@@ -279,10 +279,10 @@
     const y = (value) => (100 * (1 - value)).toFixed(2);
     const path = (values) => values.map((value, index) => `${x(index)},${y(value)}`);
     const sure = [...path(all.map((at) => at.upper)), ...path(all.map((at) => at.lower ?? 0)).reverse()];
-    const middle = all.map((at) => at.sampled ? at.sampled[0] : at.value);
+    const middle = all.map((at) => at.sampled ? at.sampled.mean : at.value);
     const chart = draw("svg", {viewBox: "0 0 1000 100", preserveAspectRatio: "none", "aria-hidden": "true"},
       draw("polygon", {class: "sure", points: sure.join(" ")}),
-      draw("polyline", {class: "line argmax", points: path(all.map((at) => at.argmaxBleu)).join(" ")}),
+      draw("polyline", {class: "line argmax", points: path(all.map((at) => at.argmax_bleu)).join(" ")}),
       draw("polyline", {class: "line", points: path(middle).join(" ")}),
       draw("line", {class: "now", x1: x(state.step), x2: x(state.step), y1: 0, y2: 100}));
     chart.addEventListener("click", (event) => {
@@ -338,7 +338,7 @@
     counted.textContent = `Expected matches of each ${n}-gram of the reference: the exact value and the paper's bound. `
       + `${above === 0 ? "The bound never exceeds the exact value."
         : `▲ The bound exceeds the exact value for ${above} of ${rows.length} ${n}-grams. It is a lower bound only for `
-        + `${data.words ? "tokens" : "n-grams"} that occur once and do not overlap themselves.`}`;
+        + `${data.in_words ? "tokens" : "n-grams"} that occur once and do not overlap themselves.`}`;
   }
 
   // ---- the page ----
@@ -391,7 +391,7 @@
   slider?.addEventListener("input", () => go(Number(slider.value)));
   const views = shown().orders.map((_, index) => [index + 1, `${index + 1}`]);
   const controls = make("div", {class: "controls"},
-    segments("order", "n-grams of order", data.words ? [[0, "tokens"], ...views] : views, state.view,
+    segments("order", "n-grams of order", data.in_words ? [[0, "tokens"], ...views] : views, state.view,
       (value) => { state.view = value; redraw(); }),
     ...(slider ? [make("div", {class: "stepper"}, make("label", {for: "step"}, "checkpoint"), slider, stepName)] : []));
 
@@ -406,7 +406,7 @@
       make("span", {class: "quiet"}, data.references.length > 1 ? `Reference ${index + 1}: ` : "Reference: "),
       reference.join(" "))),
     make("p", {class: "quiet"}, `BLEU-${views.length} of ${unit}s, smoothing ${data.smoothing}, `
-      + `${shown().eos ? "random length: the hypothesis ends before its first end token" : "fixed length"}.`),
+      + `${shown().eos_probs ? "random length: the hypothesis ends before its first end token" : "fixed length"}.`),
     controls,
     make("h2", {}, "Expected BLEU"), scale, tiles, course,
     make("div", {class: "beside"}, make("section", {}, heading, explained, probabilities, legend),

@@ -15,7 +15,10 @@ from typing import Any
 
 from torch import Tensor
 
-from bleugrad.explanation.result import MOST_PAGE_CELLS, Explanation, Order, check_cells
+from bleugrad.explanation.result import MOST_PAGE_CELLS, Explanation, Order, SampledBLEU, TokenGradient, check_cells
+
+SHARED = ("references", "units", "weights", "smoothing", "method", "in_words")
+"""Fields that are equal in all explanations of a page."""
 
 
 def explanation_page(
@@ -70,82 +73,53 @@ def safe_json(value: Any) -> str:
 
 
 def _check_same(explanations: Sequence[Explanation]) -> None:
-    first = explanations[0]
     for index, other in enumerate(explanations):
-        for name in ("references", "units", "weights", "smoothing", "method", "in_words"):
-            found, wanted = getattr(other, name), getattr(first, name)
+        for name in SHARED:
+            found, wanted = getattr(other, name), getattr(explanations[0], name)
             if found != wanted:
                 raise ValueError(f"explanations[{index}] has {name} {found!r}; expected {wanted!r}, as in the first")
 
 
 def _record(explanations: Sequence[Explanation], names: Sequence[str]) -> dict[str, Any]:
-    first = explanations[0]
-    return {
-        "references": first.references,
-        "units": first.units,
-        "words": first.in_words,
-        "smoothing": first.smoothing,
-        "method": first.method,
-        "weights": first.weights,
-        "ngrams": [
-            [{"text": " ".join(ngram.text), "columns": ngram.columns, "clip": ngram.clip} for ngram in order.ngrams]
-            for order in first.orders
-        ],
-        "checkpoints": [
-            {"name": name, **_checkpoint_record(seen)} for name, seen in zip(names, explanations, strict=True)
-        ],
-    }
+    """What all checkpoints share, the n-grams, and the other fields of each checkpoint."""
+    first, checkpoints = explanations[0], zip(names, explanations, strict=True)
+    ngrams = [
+        [{"text": " ".join(ngram.text), "columns": ngram.columns, "clip": ngram.clip} for ngram in order.ngrams]
+        for order in first.orders
+    ]
+    shared = {name: getattr(first, name) for name in SHARED} | {"ngrams": ngrams}
+    return shared | {"checkpoints": [{"name": name, **_checkpoint_record(seen)} for name, seen in checkpoints]}
 
 
 def _checkpoint_record(seen: Explanation) -> dict[str, Any]:
-    gradient, sampled = seen.gradient, seen.sampled
-    return {
-        "positions": seen.positions,
-        "argmax": seen.argmax,
-        "argmaxProbs": _numbers(seen.argmax_probs),
-        "probs": _numbers(seen.match_probs),
-        "eos": _numbers(seen.eos_probs),
-        "reach": _numbers(seen.reach),
-        "orders": [_order_record(order) for order in seen.orders],
-        "gradient": {
-            "reference": _numbers(gradient.reference),
-            "argmax": _numbers(gradient.argmax),
-            "eos": _numbers(gradient.eos),
-            "norm": _numbers(gradient.norm),
-        },
-        "value": seen.value,
-        "boundValue": seen.bound_value,
-        "lower": seen.lower,
-        "upper": seen.upper,
-        "sampled": None if sampled is None else [sampled.mean, sampled.standard_error, sampled.samples],
-        "argmaxBleu": seen.argmax_bleu,
-        "penalty": seen.brevity_penalty,
-        "length": seen.expected_length,
-        "referenceLength": seen.reference_length,
-    }
+    own = {name: value for name, value in vars(seen).items() if name not in (*SHARED, "orders")}
+    return {**_plain(own), "orders": [_order_record(order) for order in seen.orders]}
 
 
 def _order_record(order: Order) -> dict[str, Any]:
-    peaks = [max(range(len(ngram.completed)), key=ngram.completed.__getitem__) for ngram in order.ngrams]
-    return {
-        "exact": order.exact,
-        "bound": order.bound,
-        "total": order.total,
-        "precision": order.precision,
-        "windows": _numbers(order.windows),
-        "exacts": _numbers([ngram.exact for ngram in order.ngrams]),
-        "bounds": _numbers([ngram.bound for ngram in order.ngrams]),
-        "above": [ngram.above for ngram in order.ngrams],
-        "peaks": peaks,
-        "peakValues": _numbers([max(ngram.completed) for ngram in order.ngrams]),
+    ngrams = order.ngrams
+    numbers = {name: getattr(order, name) for name in ("exact", "bound", "total", "precision", "windows")}
+    each = {
+        "exacts": [ngram.exact for ngram in ngrams],
+        "bounds": [ngram.bound for ngram in ngrams],
+        "above": [ngram.above for ngram in ngrams],
+        "peaks": [max(range(len(ngram.completed)), key=ngram.completed.__getitem__) for ngram in ngrams],
+        "peakValues": [max(ngram.completed) for ngram in ngrams],
     }
+    return {**_plain(numbers | each)}
 
 
-def _numbers(values: Tensor | list[Any] | float | None) -> Any:
-    """Numbers with 9 significant digits, tensors as nested lists, NaN and None as null."""
-    if isinstance(values, Tensor | list):
-        return [_numbers(value) for value in (values.tolist() if isinstance(values, Tensor) else values)]
-    return None if values is None or math.isnan(values) else float(f"{values:.9g}")
+def _plain(value: Any) -> Any:
+    """Values for JSON: numbers with 9 significant digits, NaN as null, tensors as lists and objects by their fields."""
+    if isinstance(value, TokenGradient | SampledBLEU):
+        value = vars(value)
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, Tensor | list | tuple):
+        return [_plain(one) for one in (value.tolist() if isinstance(value, Tensor) else value)]
+    if isinstance(value, float):
+        return None if math.isnan(value) else float(f"{value:.9g}")
+    return value
 
 
 def _asset(name: str) -> str:

@@ -24,23 +24,14 @@ def check_cells(what: str, positions: int, tokens: int, orders: int, most: int, 
 
 @dataclass(frozen=True)
 class NGram:
-    """A distinct n-gram of the references.
+    """A distinct n-gram of the references."""
 
-    Attributes:
-        text: its units (tokens or words).
-        columns: start indices among the units of the references.
-        clip: c_g, maximum number of matches.
-        exact: E[min(count, c_g)], its contribution to E[O_n].
-        bound: the paper's bound, its contribution to LB_n.
-        completed: (T,), expected new matches completed at each position; they sum to ``exact``.
-    """
-
-    text: tuple[str, ...]
-    columns: tuple[int, ...]
-    clip: int
-    exact: float
-    bound: float
-    completed: tuple[float, ...]
+    text: tuple[str, ...]  #: its units (tokens or words).
+    columns: tuple[int, ...]  #: start indices among the units of the references.
+    clip: int  #: c_g, maximum number of matches.
+    exact: float  #: E[min(count, c_g)], its contribution to E[O_n].
+    bound: float  #: the paper's bound, its contribution to LB_n.
+    completed: tuple[float, ...]  #: (T,), expected new matches completed at each position; they sum to ``exact``.
 
     @property
     def above(self) -> bool:
@@ -50,26 +41,17 @@ class NGram:
 
 @dataclass(frozen=True)
 class Order:
-    """All n-grams of one order.
+    """All n-grams of one order."""
 
-    Attributes:
-        number: n.
-        windows: (T, U), probability that the n units from unit j occur from position t, given that the hypothesis
-            reaches t; NaN if they do not fit into the hypothesis or the reference.
-        ngrams: the distinct n-grams, in the order of the references.
-        exact: E[O_n], exact.
-        bound: the paper's LB_n.
-        total: E[M_n], expected number of n-grams of the hypothesis.
-        precision: (E[O_n] + s) / (E[M_n] + s).
-    """
-
-    number: int
+    number: int  #: n.
+    #: (T, U), probability that the n units from unit j occur from position t, given that the hypothesis reaches t; NaN
+    #: if they do not fit into the hypothesis or the reference.
     windows: Tensor
-    ngrams: tuple[NGram, ...]
-    exact: float
-    bound: float
-    total: float
-    precision: float
+    ngrams: tuple[NGram, ...]  #: the distinct n-grams, in the order of the references.
+    exact: float  #: E[O_n], exact.
+    bound: float  #: the paper's LB_n.
+    total: float  #: E[M_n], expected number of n-grams of the hypothesis.
+    precision: float  #: (E[O_n] + s) / (E[M_n] + s).
 
     @property
     def above(self) -> bool:
@@ -82,18 +64,12 @@ class TokenGradient:
     """Gradient of the loss, 1 - BLEU of the expected statistics, with respect to the logits.
 
     Gradient descent raises a logit with a negative gradient.
-
-    Attributes:
-        reference: (T, L), at the tokens of the references.
-        argmax: (T,), at the likeliest token of each position.
-        eos: (T,), at the EOS token; None if the length is fixed.
-        norm: (T,), Euclidean norm over the whole vocabulary.
     """
 
-    reference: Tensor
-    argmax: Tensor
-    eos: Tensor | None
-    norm: Tensor
+    reference: Tensor  #: (T, L), at the tokens of the references.
+    argmax: Tensor  #: (T,), at the likeliest token of each position.
+    eos: Tensor | None  #: (T,), at the EOS token; None if the length is fixed.
+    norm: Tensor  #: (T,), Euclidean norm over the whole vocabulary.
 
 
 @dataclass(frozen=True)
@@ -113,56 +89,31 @@ class Explanation:
     """The explanation of one sentence, made by :func:`bleugrad.explain`. BLEU lies in 0..1.
 
     T positions; L tokens and U units of all references. Units are tokens, or words if words are counted.
-
-    Attributes:
-        positions: (T,) labels of the hypothesis' positions.
-        argmax: (T,) likeliest token of each position.
-        argmax_probs: (T,), its probability.
-        references: the tokens of each reference.
-        units: the units of each reference.
-        match_probs: (T, L), G[t, j], probability of reference token j at position t.
-        eos_probs: (T,), probability of EOS at t; None if the length is fixed.
-        reach: (T,), probability that the hypothesis has not ended before t; 1 if the length is fixed.
-        orders: expected matches of orders 1 to N.
-        gradient: gradient of the loss with respect to the logits.
-        value: BLEU of the exact expected statistics, the training objective.
-        bound_value: the same with the paper's bound instead of the exact matches.
-        lower: certified lower bound of the true E[BLEU]; None if unknown.
-        upper: certified upper bound of the true E[BLEU].
-        sampled: the sampled check; None without samples.
-        argmax_bleu: BLEU of the row-wise argmax.
-        brevity_penalty: E[BP], exact.
-        expected_length: E[length] in units, exact.
-        reference_length: (expected) length of the closest reference in units.
-        smoothing: s.
-        weights: weights of the orders.
-        method: method of the loss whose gradient this is, "exact" or "bound".
-        in_words: whether words are counted.
     """
 
-    positions: tuple[str, ...]
-    argmax: tuple[str, ...]
-    argmax_probs: Tensor
-    references: tuple[tuple[str, ...], ...]
-    units: tuple[tuple[str, ...], ...]
-    match_probs: Tensor
-    eos_probs: Tensor | None
-    reach: Tensor
-    orders: tuple[Order, ...]
-    gradient: TokenGradient
-    value: float
-    bound_value: float
-    lower: float | None
-    upper: float
-    sampled: SampledBLEU | None
-    argmax_bleu: float
-    brevity_penalty: float
-    expected_length: float
-    reference_length: float
-    smoothing: float
-    weights: tuple[float, ...]
-    method: str
-    in_words: bool
+    positions: tuple[str, ...]  #: (T,) labels of the hypothesis' positions.
+    argmax: tuple[str, ...]  #: (T,) likeliest token of each position.
+    argmax_probs: Tensor  #: (T,), its probability.
+    references: tuple[tuple[str, ...], ...]  #: the tokens of each reference.
+    units: tuple[tuple[str, ...], ...]  #: the units of each reference.
+    match_probs: Tensor  #: (T, L), G[t, j], probability of reference token j at position t.
+    eos_probs: Tensor | None  #: (T,), probability of EOS at t; None if the length is fixed.
+    reach: Tensor  #: (T,), probability that the hypothesis has not ended before t; 1 if the length is fixed.
+    orders: tuple[Order, ...]  #: expected matches of orders 1 to N.
+    gradient: TokenGradient  #: gradient of the loss with respect to the logits.
+    value: float  #: BLEU of the exact expected statistics, the training objective.
+    bound_value: float  #: the same with the paper's bound instead of the exact matches.
+    lower: float | None  #: certified lower bound of the true E[BLEU]; None if unknown.
+    upper: float  #: certified upper bound of the true E[BLEU].
+    sampled: SampledBLEU | None  #: the sampled check; None without samples.
+    argmax_bleu: float  #: BLEU of the row-wise argmax.
+    brevity_penalty: float  #: E[BP], exact.
+    expected_length: float  #: E[length] in units, exact.
+    reference_length: float  #: (expected) length of the closest reference in units.
+    smoothing: float  #: s.
+    weights: tuple[float, ...]  #: weights of the orders.
+    method: str  #: method of the loss whose gradient this is, "exact" or "bound".
+    in_words: bool  #: whether words are counted.
 
     def text(self, width: int = 80, *, ngrams: int = 8) -> str:
         """Tables for a terminal.
