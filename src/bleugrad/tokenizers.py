@@ -77,11 +77,20 @@ def word_start_mask(
         raise TypeError(f"special is a {type(special).__name__}; expected True, False or a dict of tokens to bools")
     if not isinstance(flipped, bool):
         raise TypeError(f"flipped is a {type(flipped).__name__}; expected True or False")
-    if flipped != read.style.marks_ends:
-        raise ValueError(_direction_error(read.style, flipped))
-    mask = torch.full((_vocabulary_size(read.tokens, size),), special is not False)
+    style, least = read.style, max(read.tokens.values()) + 1
+    if flipped and not style.marks_ends:
+        found = f"flipped is True, but the tokenizer marks where words begin ({style.name})"
+        raise ValueError(f"{found}; expected flipped=False")
+    if style.marks_ends and not flipped:
+        raise ValueError(
+            f"tokenizer marks where words end ({style.name}), so that a token does not show whether it opens one; "
+            "expected flipped=True, and hypotheses and references flipped in time: loss(logits.flip(1), labels.flip(1))"
+        )
+    if size is not None and not least <= check_int("size", size) < 2**31:
+        raise ValueError(f"size is {size}; expected at least {least}, the tokenizer's vocabulary, and below 2**31")
+    mask = torch.full((least if size is None else size,), special is not False)
     for token, index in read.tokens.items():
-        mask[index] = read.style.opens(token) or token in read.swallow_space
+        mask[index] = style.opens(token) or token in read.swallow_space
     mask[sorted(read.special)] = special is not False
     for token, opens in special.items() if isinstance(special, Mapping) else ():
         if token not in read.tokens:
@@ -249,19 +258,3 @@ def _checked_vocabulary(vocabulary: Mapping[Any, Any] | Sequence[Any]) -> Mappin
         if not isinstance(token, str) or not isinstance(index, int) or index < 0:
             raise TypeError(f"tokenizer holds {token!r}: {index!r}; expected token strings and ids of at least 0")
     return vocabulary
-
-
-def _vocabulary_size(tokens: Mapping[str, int], size: int | None) -> int:
-    least = max(tokens.values()) + 1
-    if size is not None and not least <= check_int("size", size) < 2**31:
-        raise ValueError(f"size is {size}; expected at least {least}, the tokenizer's vocabulary, and below 2**31")
-    return least if size is None else size
-
-
-def _direction_error(style: _Style, flipped: bool) -> str:
-    if flipped:
-        return f"flipped is True, but the tokenizer marks where words begin ({style.name}); expected flipped=False"
-    return (
-        f"tokenizer marks where words end ({style.name}), so that a token does not show whether it opens one; expected "
-        "flipped=True, and hypotheses and references flipped in time: loss(logits.flip(1), labels.flip(1))"
-    )

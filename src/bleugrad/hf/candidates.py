@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -12,7 +12,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from bleugrad.arguments import check_int
 from bleugrad.expectation import Expectation
 from bleugrad.hf.counting import IGNORED
-from bleugrad.losses.candidates import CandidateBLEULoss
+from bleugrad.losses.candidates import CandidateBLEULoss, CandidateOptions
 from bleugrad.scores.bleu import BLEU
 
 
@@ -51,21 +51,10 @@ class CandidateSearch:
 
     def loss(self, expectation: Expectation[BLEU], word_start: Tensor | None) -> CandidateBLEULoss:
         """The loss (B,) of the candidates of each sentence."""
-        score = expectation.score
-        return CandidateBLEULoss(
-            alpha=self.alpha,
-            length_penalty=self.length_penalty,
-            method=expectation.method,
-            max_order=score.max_order,
-            weights=score.weights,
-            smoothing=score.smoothing,
-            eos_id=expectation.eos_id,
-            ignore_index=expectation.ignore_index,
-            sharpness=expectation.sharpness,
-            end_positions=expectation.end_positions,
-            word_start=word_start,
-            reduction="none",
-        )
+        loss = CandidateBLEULoss(word_start=word_start)
+        expectation = replace(expectation, level="sentence", inplace=False)
+        loss.options = CandidateOptions(expectation, "none", None, 0.0, self.alpha, self.length_penalty)
+        return loss
 
     def find(self, model: Any, inputs: Mapping[str, Tensor], longest: int) -> Tensor:
         """(B S, 1 + T), the start token and the candidates, those of a sentence side by side."""

@@ -39,7 +39,9 @@ def candidate_bleu_loss(
     score = BLEU(max_order, weights, smoothing)
     expectation = Expectation(score, method, "sentence", eos_id, ignore_index, sharpness, end_positions)
     options = CandidateOptions(expectation, reduction, process_group, 0.0, alpha, length_penalty)
-    return _loss(logits, candidates, references, mask, word_start, options)
+    given = (candidates, references, mask, word_start, options)
+    value, log_probs, counted = score_sequences("candidates", logits, *given)
+    return _weighted(value, log_probs.sum(2), counted.sum(2), options)
 
 
 @dataclass(frozen=True)
@@ -55,19 +57,6 @@ class CandidateOptions(LossOptions):
         check_nonnegative("length_penalty", self.length_penalty)
 
 
-def _loss(
-    logits: Tensor | Output,
-    candidates: Tensor,
-    references: Tensor | IdLists,
-    mask: Tensor | None,
-    word_start: Tensor | None,
-    options: CandidateOptions,
-) -> Tensor:
-    check_sequences("candidates", candidates)
-    value, log_probs, counted = score_sequences(logits, candidates, references, mask, word_start, options)
-    return _weighted(value, log_probs.sum(2), counted.sum(2), options)
-
-
 def _weighted(value: Tensor, log_probs: Tensor, lengths: Tensor, options: CandidateOptions) -> Tensor:
     """The loss of candidates with expected BLEU ``value``, log-probabilities and lengths, all (B, S)."""
     scores = log_probs / lengths.clamp(min=1) ** options.length_penalty
@@ -78,6 +67,7 @@ def _weighted(value: Tensor, log_probs: Tensor, lengths: Tensor, options: Candid
 
 
 def score_sequences(
+    name: str,
     logits: Tensor | Output,
     sequences: Tensor,
     references: Tensor | IdLists,
@@ -85,12 +75,15 @@ def score_sequences(
     word_start: Tensor | None,
     options: LossOptions,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Score the rows of a decoder that was fed sequences (B, S, T).
+    """Score the rows of a decoder that was fed sequences (B, S, T), its argument ``name``.
 
     Returns the expected BLEU of the rows (B, S), the log-probabilities of the tokens (B, S, T), and which of them count
     (B, S, T).
     """
-    batch, number, _ = sequences.shape
+    if not isinstance(sequences, Tensor) or sequences.dim() != 3 or sequences.shape[1] == 0:
+        shape = tuple(sequences.shape) if isinstance(sequences, Tensor) else type(sequences).__name__
+        raise ValueError(f"{name} is {shape}; expected token ids (B, S, T), with S of at least 1 per sentence")
+    batch, number, _ = check_ids(name, sequences).shape
     value, statistics, targets = score_output(
         logits,
         options.expectation,
@@ -167,12 +160,7 @@ class CandidateBLEULoss(LossBase):
         super().__init__(options, word_start)
 
     def forward(
-        self,
-        logits: Tensor | Output,
-        candidates: Tensor,
-        references: Tensor | IdLists,
-        *,
-        mask: Tensor | None = None,
+        self, logits: Tensor | Output, candidates: Tensor, references: Tensor | IdLists, *, mask: Tensor | None = None
     ) -> Tensor:
         """Compute the loss.
 
@@ -184,18 +172,17 @@ class CandidateBLEULoss(LossBase):
             references: (B, R), (B, K, R) or nested lists, one entry per sentence.
             mask: (B, S, T) bool, positions that count. Default: positions with a token.
         """
-        return _loss(logits, candidates, references, mask, self.word_start, self.options)
+        given = (candidates, references, mask, self.word_start, self.options)
+        value, log_probs, counted = score_sequences("candidates", logits, *given)
+        return _weighted(value, log_probs.sum(2), counted.sum(2), self.options)
 
     def from_log_probs(
         self, logits: Tensor | Output, log_probs: Tensor, references: Tensor | IdLists, *, mask: Tensor
     ) -> Tensor:
         """Compute the loss of candidates that are distributions with known log-probabilities: members of a soft beam.
 
-        Args:
-            logits: (B S, T, V), with those of a sentence next to each other, or an output object of as many rows.
-            log_probs: (B, S), log p of each candidate, with its gradient.
-            references: (B, R), (B, K, R) or nested lists, one entry per sentence.
-            mask: (B, S, T) bool, positions that count, EOS included. A candidate without positions does not count.
+        ``log_probs`` (B, S) is log p of each candidate, with its gradient. ``mask`` (B, S, T) is True at positions that
+        count, EOS included; a candidate without positions does not count. For the others, see :meth:`forward`.
         """
         if log_probs.dim() != 2 or mask.dim() != 3 or mask.shape[:2] != log_probs.shape:
             found = f"log_probs is {tuple(log_probs.shape)} and mask {tuple(mask.shape)}"
@@ -205,14 +192,6 @@ class CandidateBLEULoss(LossBase):
             logits, self.options.expectation, references=again, mask=mask.flatten(0, 1), word_start=self.word_start
         )
         return _weighted(value.view_as(log_probs), log_probs, mask.sum(2), self.options)
-
-
-def check_sequences(name: str, sequences: object) -> Tensor:
-    """Return ``sequences`` if they are ids (B, S, T) with S of at least 1."""
-    if not isinstance(sequences, Tensor) or sequences.dim() != 3 or sequences.shape[1] == 0:
-        shape = tuple(sequences.shape) if isinstance(sequences, Tensor) else type(sequences).__name__
-        raise ValueError(f"{name} is {shape}; expected token ids (B, S, T), with S of at least 1 per sentence")
-    return check_ids(name, sequences)
 
 
 def repeated(references: Tensor | IdLists, number: int, batch: int) -> Tensor | IdLists:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from bleugrad.expectation import Expectation, score_output
 from bleugrad.losses.base import Group, LossBase, LossOptions
-from bleugrad.losses.candidates import check_sequences, score_sequences
+from bleugrad.losses.candidates import score_sequences
 from bleugrad.losses.sampling import with_gradient_of
 from bleugrad.matches.method import MatchMethod
 from bleugrad.outputs.output import Output
@@ -75,24 +75,14 @@ class FedSamplesBLEULoss(LossBase):
         super().__init__(LossOptions(expectation, reduction, process_group, 0.0), word_start)
 
     def forward(
-        self,
-        logits: Tensor | Output,
-        samples: Tensor,
-        references: Tensor | IdLists,
-        *,
-        mask: Tensor | None = None,
+        self, logits: Tensor | Output, samples: Tensor, references: Tensor | IdLists, *, mask: Tensor | None = None
     ) -> Tensor:
-        """Compute the loss.
+        """Compute the loss; ``samples`` are drawn from the logits token by token.
 
-        Args:
-            logits: (B S, T, V) of the decoder that was fed the samples, with those of a sentence next to each other; or
-                a :class:`bleugrad.Projection` of as many rows.
-            samples: (B, S, T), drawn from these logits token by token, with EOS, padded with ``ignore_index``.
-            references: (B, R), (B, K, R) or nested lists, one entry per sentence.
-            mask: (B, S, T) bool, positions that count. Default: positions with a token.
+        The arguments are those of :meth:`bleugrad.CandidateBLEULoss.forward`, with samples in the place of candidates.
         """
-        check_sequences("samples", samples)
-        bleu, log_probs, counted = score_sequences(logits, samples, references, mask, self.word_start, self.options)
+        given = (samples, references, mask, self.word_start, self.options)
+        bleu, log_probs, counted = score_sequences("samples", logits, *given)
         baselines = self.baselines(logits, references, counted)
         surrogate = bleu + ((bleu.detach()[..., None] - baselines) * log_probs).sum(2)
         return self.options.reduce(with_gradient_of(1 - bleu.mean(1), -surrogate.mean(1)), counted.any(2).any(1))

@@ -42,9 +42,8 @@ def minimum_risk_loss(
     expectation = Expectation(BLEU(max_order, weights, smoothing), "exact", "sentence", eos_id, ignore_index)
     draws, shared = Draws(samples, generator), (expectation, reduction, process_group, cross_entropy_weight)
     options = RiskOptions(*shared, draws, alpha, include_reference, scale_by_alpha)
-    return _drawn_loss(
-        logits, sampling.sampled_targets(logits, labels, references, mask, word_start, options), options
-    )[0]
+    targets = sampling.sampled_targets(logits, labels, references, mask, word_start, options)
+    return _drawn_loss(logits, targets, options)[0]
 
 
 @dataclass(frozen=True)
@@ -88,9 +87,8 @@ def _risk(
     shares = (options.alpha * log_probs).masked_fill(~chosen, -torch.inf).softmax(1)
     reward = (shares * candidates.rewards.to(shares.dtype)).sum(1)
     risk = 1 - reward
-    loss = options.reduce(
-        sampling.with_gradient_of(risk, risk if options.scale_by_alpha else risk / options.alpha), counted
-    )
+    surrogate = risk if options.scale_by_alpha else risk / options.alpha
+    loss = options.reduce(sampling.with_gradient_of(risk, surrogate), counted)
     return loss, sampling.sample_statistics(candidates.first(drawn), reward[:, None], counted)
 
 
@@ -169,19 +167,12 @@ class MinimumRiskLoss(SampledLossBase):
     ) -> Tensor:
         """Compute the loss of candidates of a decoder, from sampling or search. Equal candidates count once.
 
-        ``samples`` and ``generator`` concern drawn samples only. ``include_reference`` is an error: give the reference
-        as one of the candidates.
-
-        Args:
-            tokens: (B, S, T), padded with ``ignore_index``. Tokens after the first ``eos_id`` do not count.
-            log_probs: (B, S, T), the log-probability of each token, with its gradient; that of EOS counts.
-            references: (B, R), (B, K, R) or nested lists.
-            mask: (B, S, T) bool, True where a token counts, EOS included.
+        The arguments are those of :meth:`bleugrad.ReinforceLoss.from_samples`, with S of at least 2.
+        ``include_reference`` is an error: give the reference as one of the candidates.
         """
         if self.options.include_reference:
             raise ValueError("include_reference is True, but candidates are given; expected the reference among them")
         given = self._given(tokens, log_probs, references, mask)
         number = sampling.check_samples(given.log_probs.shape[1], 2, ", as tokens (B, S, T): one alone has no gradient")
-        return self._record(
-            *_risk(given.samples, distinct(given.samples), given.log_probs, number, given.counted, self.options)
-        )
+        found = _risk(given.samples, distinct(given.samples), given.log_probs, number, given.counted, self.options)
+        return self._record(*found)

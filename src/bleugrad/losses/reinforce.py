@@ -42,9 +42,8 @@ def reinforce_loss(
     expectation = Expectation(BLEU(max_order, weights, smoothing), "exact", "sentence", eos_id, ignore_index)
     shared = (expectation, reduction, process_group, cross_entropy_weight)
     options = ReinforceOptions(*shared, Draws(samples, generator), baseline)
-    return _drawn_loss(
-        logits, sampling.sampled_targets(logits, labels, references, mask, word_start, options), options
-    )[0]
+    targets = sampling.sampled_targets(logits, labels, references, mask, word_start, options)
+    return _drawn_loss(logits, targets, options)[0]
 
 
 @dataclass(frozen=True)

@@ -19,21 +19,14 @@ from bleugrad.references.targets import Targets, prepare_targets
 
 @dataclass(frozen=True)
 class SampleStatistics:
-    """Samples and rewards of the last call of a sampled loss, detached. S samples per sentence.
+    """Samples and rewards of the last call of a sampled loss, detached. S samples per sentence."""
 
-    Attributes:
-        tokens: (B, S, T), the samples at their positions, including tokens after EOS and tokens that do not count.
-        lengths: (B, S), lengths of the rewarded sequences.
-        rewards: (B, S), smoothed sentence BLEU.
-        baselines: (B, S), subtracted from the rewards.
-        counted: (B,), False for a sentence without a position that counts. The means below leave it out.
-    """
-
+    #: (B, S, T), the samples at their positions, including tokens after EOS and tokens that do not count.
     tokens: Tensor
-    lengths: Tensor
-    rewards: Tensor
-    baselines: Tensor
-    counted: Tensor
+    lengths: Tensor  #: (B, S), lengths of the rewarded sequences.
+    rewards: Tensor  #: (B, S), smoothed sentence BLEU.
+    baselines: Tensor  #: (B, S), subtracted from the rewards.
+    counted: Tensor  #: (B,), False for a sentence without a position that counts. The means below leave it out.
 
     @property
     def advantages(self) -> Tensor:

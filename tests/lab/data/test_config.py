@@ -44,7 +44,7 @@ def test_settings_survive_a_file(tmp_path):
 def test_nothing_heavy_is_loaded_to_describe_or_list_corpora():
     script = """
 import sys
-import bleugrad.lab.commands.data, bleugrad.lab.data.description
+import bleugrad.lab.commands.data
 import bleugrad.lab.data.preparation, bleugrad.lab.data.named.fetching
 heavy = {"torch", "numpy", "tokenizers", "sacremoses", "tqdm"} & set(sys.modules)
 assert not heavy, heavy

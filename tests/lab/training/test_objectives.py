@@ -23,7 +23,7 @@ from tests.lab.training.corpora import objective_config
 SOURCES = [[4, 5, 6], [7, 8], [9, 9, 9, 9], [5]]
 TARGETS = [[4, 5], [6, 7, 8], [9, 4, 4, 4], [4]]
 NAMES = ("ce", "bound", "exact", "reinforce", "mrt", "unbiased")
-FEEDINGS = ("reference", "greedy", "sample", "mixture", "gumbel")
+FEEDINGS = ("reference", "greedy", "sample", "mixture")
 
 
 def make_batch(rows=(0, 1, 2, 3), several=False):
@@ -237,11 +237,6 @@ def test_sharp_rows_are_scored_and_cross_entropy_is_that_of_the_model(model, nam
     torch.testing.assert_close(found, expected + 0.5 * cross_entropy)
 
 
-def test_positions_after_the_end_are_refused_where_they_mean_nothing():
-    with pytest.raises(UsageError, match="end_positions is 3 with feeding 'gumbel'; expected 0"):
-        objective_config("exact", feeding="gumbel", end_positions=3)
-
-
 @pytest.mark.parametrize("feeding", OWN_TOKENS)
 def test_fed_its_own_tokens_the_length_is_random(model, feeding):
     model.eval()
@@ -375,8 +370,16 @@ def test_minimum_risk_scores_the_candidates_themselves(model):
     torch.testing.assert_close(objective(batch), expected)
     with pytest.raises(UsageError, match="candidate_loss is 'risk', which scores whole candidates"):
         objective_config("candidates", candidate_loss="risk", sharpness=2.0)
-    with pytest.raises(UsageError, match=r"objective\.candidate_loss is 'ranking', which was removed"):
-        build_objective(model, objective_config("candidates", candidate_loss="ranking"))
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "value"), [("candidates", "candidate_loss", "ranking"), ("exact", "feeding", "gumbel")]
+)
+def test_removed_choices_are_read_and_refused_in_training(model, name, setting, value):
+    saved = objective_config(name, **{setting: value})
+    assert getattr(saved, setting) == value
+    with pytest.raises(UsageError, match=rf"objective\.{setting} is '{value}', which was removed; expected '"):
+        build_objective(model, saved)
 
 
 @pytest.mark.parametrize("kind", ["expected", "risk"])
@@ -521,7 +524,6 @@ def test_samples_that_are_fed_train_every_parameter_and_no_sentences_are_possibl
         ("exact", {"own_last": 2.0}, "own_last is 2.0; expected at most 1"),
         ("exact", {"temperature": 0.0}, "temperature is 0.0; expected more than 0"),
         ("exact", {"length_factor": 0.5}, "length_factor is 0.5; expected at least 1"),
-        ("exact", {"feeding": "gumbel", "end_positions": 2}, "end_positions is 2 with feeding 'gumbel'; expected 0"),
         ("soft_beam", {"candidates": 0}, "candidates is 0; expected at least 1"),
         ("soft_beam", {"tau_first": 0.0}, "tau_first is 0.0; expected more than 0"),
         ("soft_beam", {"candidates": 3, "beam_tokens": 2}, "beam_tokens is 2; expected at least candidates = 3"),

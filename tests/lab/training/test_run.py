@@ -44,7 +44,7 @@ def test_a_run_holds_what_is_needed_to_use_it(finished):
     assert kinds == ["step", "step", "epoch", "step", "step", "step", "epoch"]
     assert read_checkpoint(finished / BEST).optimizer == {}, "the best weights are kept to translate with"
     log = (finished / "log.txt").read_text()
-    assert "40 training pairs" in log
+    assert "train 40, valid " in log
     assert "best: epoch" in log
 
 

@@ -28,14 +28,18 @@ def execute(arguments: Namespace) -> None:
     if not given and arguments.config is None:
         print(listing())
         return
-    from bleugrad.lab.data.description import describe
     from bleugrad.lab.data.preparation import prepare
 
     from_file = read_toml(arguments.config).get("data", {}) if arguments.config is not None else {}
     if not isinstance(from_file, dict):
         raise UsageError(f"{arguments.config}: data is {from_file!r}; expected a table of settings")
     config = build(DataConfig, merged(from_file, given))
-    print(describe(prepare(config), config, arguments.samples))
+    corpus, languages = prepare(config), (config.source_language, config.target_language)
+    print(f"{corpus.name}, {corpus.origin}: {corpus.sizes()}")
+    for source, references in list(zip(corpus.train.sources, corpus.train.references, strict=True))[
+        : arguments.samples
+    ]:
+        print("", f"{languages[0]}: {source}", *(f"{languages[1]}: {text}" for text in references), sep="\n")
 
 
 def listing() -> str:

@@ -4,6 +4,8 @@ import io
 import shutil
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -120,13 +122,11 @@ def _explained(logits: Any, references: list[list[int]], options: dict[str, Any]
     from bleugrad import explain
     from bleugrad.explanation import MOST_PAGE_CELLS, check_cells
 
-    try:
+    with _mistakes():
         if page is not None:  # an error before the work
             tokens, orders = sum(map(len, references)), options.get("max_order", 4)
             check_cells("the page", logits.shape[0], tokens, orders, MOST_PAGE_CELLS)
         return explain(logits, references, **options)
-    except (ValueError, TypeError) as error:  # wrong content of files or options
-        raise UsageError(str(error)) from None
 
 
 def _word_start(vocabulary: list[str] | None) -> Any:
@@ -134,8 +134,15 @@ def _word_start(vocabulary: list[str] | None) -> Any:
 
     if vocabulary is None:
         raise UsageError("--words needs --vocabulary, to see which tokens open a word")
-    try:
+    with _mistakes():
         return word_start_mask(vocabulary)
+
+
+@contextmanager
+def _mistakes() -> Iterator[None]:
+    """Errors of the library say what is wrong with the content of files or options."""
+    try:
+        yield
     except (ValueError, TypeError) as error:
         raise UsageError(str(error)) from None
 
@@ -173,10 +180,8 @@ def _write_page(path: Path, names: list[str], explanations: list["Explanation"])
     from bleugrad.explanation import explanation_page
     from bleugrad.lab.runs.files import write_text
 
-    try:
+    with _mistakes():
         page = explanation_page(explanations, names)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
     try:
         write_text(path, page)
     except OSError as error:

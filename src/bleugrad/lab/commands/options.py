@@ -22,12 +22,7 @@ def own_default(path: tuple[str, ...], setting: Setting) -> str:
 
 
 def shown_value(value: Any) -> str:
-    """A value of a setting as text.
-
-    Example:
-        >>> shown_value((1, 2)), shown_value(False), shown_value("")
-        ('1 2', 'no', 'none')
-    """
+    """A value of a setting as text; a bool is "yes" or "no", and an empty text is "none"."""
     if isinstance(value, tuple):
         return " ".join(map(str, value))
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value) or "none"
@@ -127,12 +122,7 @@ def option_words(config: Config) -> list[str]:
 
 
 def option_name(path: tuple[str, ...]) -> str:
-    """The option of a setting.
-
-    Example:
-        >>> option_name(("repeats", "max_order"))
-        '--repeats-max-order'
-    """
+    """The option of a setting: ``--repeats-max-order`` of ("repeats", "max_order")."""
     return "--" + "-".join(path).replace("_", "-")
 
 

@@ -49,11 +49,6 @@ class Batch:
         """The decoder's input for teacher forcing, (B, T)."""
         return decoder_inputs(self.labels)
 
-    @property
-    def tokens(self) -> int:
-        """Number of labels that are not padding."""
-        return int((self.labels != IGNORED).sum())
-
     def to(self, device: torch.device | str) -> "Batch":
         """The batch on a device; lengths stay on the CPU, as packing requires."""
         return replace(
@@ -62,12 +57,7 @@ class Batch:
 
 
 def decoder_inputs(labels: Tensor) -> Tensor:
-    """BOS, then the labels (B, T) shifted by one, with PAD in the place of ignored ones.
-
-    Example:
-        >>> decoder_inputs(torch.tensor([[5, 6, 3], [7, 3, -100]])).tolist()
-        [[2, 5, 6], [2, 7, 3]]
-    """
+    """BOS, then the labels (B, T) shifted by one, with PAD in the place of ignored ones."""
     shifted = labels.new_full(labels.shape, BOS)
     shifted[:, 1:] = labels[:, :-1]
     return shifted.masked_fill(shifted == IGNORED, PAD)

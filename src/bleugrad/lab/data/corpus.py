@@ -50,12 +50,22 @@ class Corpus:
     dropped: Mapping[str, int] = field(default_factory=dict)  # number of dropped training pairs, by reason
     origin: str = ""  # where the text comes from
 
+    @property
+    def splits(self) -> Mapping[str, Split]:
+        """All splits by name."""
+        return {"train": self.train, "valid": self.valid, "test": self.test, **self.others}
+
     def split(self, name: str) -> Split:
         """The split of this name."""
-        splits = {"train": self.train, "valid": self.valid, "test": self.test, **self.others}
-        if name not in splits:
-            raise UsageError(f"split is {name!r}; expected one of {', '.join(splits)}")
-        return splits[name]
+        if name not in self.splits:
+            raise UsageError(f"split is {name!r}; expected one of {', '.join(self.splits)}")
+        return self.splits[name]
+
+    def sizes(self) -> str:
+        """The number of pairs of each split, and of training pairs dropped for each reason, as text."""
+        sizes = ", ".join(f"{name} {len(split):,}" for name, split in self.splits.items() if len(split))
+        dropped = ", ".join(f"{number:,} {reason}" for reason, number in self.dropped.items() if number)
+        return f"{sizes} pairs{f' (dropped: {dropped})' if dropped else ''}"
 
 
 def reason_to_drop(source_length: int, target_length: int, max_length: int, max_ratio: float) -> str | None:

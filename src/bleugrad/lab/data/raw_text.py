@@ -57,10 +57,6 @@ def untokenised(text: str, cased: bool) -> str | None:
     """The first word of a line that tokenised text would not have: punctuation at its end, or a capital letter.
 
     A capital letter counts only if the tokens are not ``cased``.
-
-    Example:
-        >>> untokenised("wo ist mein buch?", False), untokenised("dr. maier kommt , sagt er .", False)
-        ('buch?', None)
     """
     for word in text.split():
         if _ATTACHED.search(word) or (not cased and word != word.lower()):
@@ -97,10 +93,6 @@ class Casing:
         first, space, rest = text.partition(" ")
         return self.usual.get(first.lower(), first.lower()) + space + rest
 
-    def raise_first(self, text: str) -> str:
-        """The text with a capital letter at its beginning."""
-        return text[:1].upper() + text[1:]
-
 
 class RawVocabulary(Vocabulary):
     """A vocabulary of words or subwords that reads and writes ordinary text."""
@@ -122,8 +114,9 @@ class RawVocabulary(Vocabulary):
         return self.inner.encode_lines([self.prepared(line) for line in lines])
 
     def decode(self, ids: Iterable[int]) -> str:
-        """An ordinary sentence."""
-        return self.casing.raise_first(join_words(self.inner.decode(ids)))
+        """An ordinary sentence, with a capital letter at its beginning."""
+        text = join_words(self.inner.decode(ids))
+        return text[:1].upper() + text[1:]
 
     def word_start(self) -> list[bool] | None:
         """As in the inner vocabulary: words are those between spaces, with punctuation apart."""

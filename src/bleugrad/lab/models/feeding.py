@@ -1,4 +1,4 @@
-"""Inputs of the decoder in training: the reference, its own tokens, a mixture, or Gumbel samples."""
+"""Inputs of the decoder in training: the reference, its own tokens, or a mixture."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from torch import Tensor
 from bleugrad.lab.models.protocol import Decoding, Memory, state_of
 from bleugrad.lab.special_ids import BOS, EOS, PAD
 
-Feeding = Literal["reference", "greedy", "sample", "mixture", "gumbel"]
+Feeding = Literal["reference", "greedy", "sample", "mixture"]
 
 
 @dataclass(frozen=True)
@@ -39,36 +39,32 @@ def feed(
     steps: int | None = None,
     further: int = 0,
     temperature: float = 1.0,
-    generator: torch.Generator | None = None,
 ) -> DecoderOutput:
     """Decode with one kind of inputs.
 
     "reference" is teacher forcing. "greedy" and "sample" feed the most likely or a sampled token, until every row has
     an EOS or ``steps`` positions: the length is random. "mixture" feeds, at each position of the reference, a sampled
-    token with ``own_probability``, else the token of the reference. "gumbel" samples with Gumbel noise, feeds the
-    embedding of the token, and backpropagates through the softmax at ``temperature`` (straight-through).
+    token with ``own_probability``, else the token of the reference.
 
-    Only "gumbel" has gradients through the choice of tokens. The others choose tokens without gradients first, then
-    decode them in one pass with the same dropout, so the logits are those that the tokens were drawn from.
+    Tokens are chosen without gradients first, then decoded in one pass with the same dropout, so the logits are those
+    that the tokens were drawn from.
 
     With ``further``, a decoder that would end takes another token instead of EOS, and continues for that many
     positions. They show the effect of a later end, which a decoder that stops at EOS never sees.
 
     ``inputs`` (B, T) are BOS and the tokens of the reference, padded with PAD. B is a multiple of the number of encoded
-    sources, with the rows of a sentence side by side. ``steps`` is T by default. ``temperature`` is that of "sample",
-    "mixture" and "gumbel". ``generator`` is on the model's device.
+    sources, with the rows of a sentence side by side. ``steps`` is T by default. ``temperature`` is that of "sample"
+    and "mixture".
     """
     if feeding == "reference":
         tokens = F.pad(inputs[:, 1:], (0, 1), value=PAD)
         return DecoderOutput(model.project(model.decode(memory, inputs)), inputs, tokens, inputs != PAD)
     if feeding == "mixture":
-        return _mixture(model, memory, inputs, own_probability, temperature, generator)
+        return _mixture(model, memory, inputs, own_probability, temperature)
     positions = inputs.shape[1] if steps is None else steps
-    if feeding == "gumbel":
-        return _gumbel(model, memory, len(inputs), positions, temperature, generator)
 
     def choose(logits: Tensor) -> Tensor:
-        return logits.argmax(-1) if feeding == "greedy" else draw(logits, temperature, generator)
+        return logits.argmax(-1) if feeding == "greedy" else draw(logits, temperature)
 
     hidden, *chosen = _choose_own(model, memory, len(inputs), positions, further, choose)
     return DecoderOutput(model.project(hidden), *chosen)
@@ -90,14 +86,13 @@ def sample(
     steps: int,
     *,
     temperature: float = 1.0,
-    generator: torch.Generator | None = None,
 ) -> Samples:
     """Sampled sequences and their log-probabilities. Draws the tokens that :func:`feed` draws with "sample".
 
     Positions after EOS are not projected to the vocabulary, which saves time. ``rows`` is B, a multiple of the number
     of encoded sources. Log-probabilities are those of temperature 1.
     """
-    choose = partial(draw, temperature=temperature, generator=generator)
+    choose = partial(draw, temperature=temperature)
     hidden, _, tokens, mask = _choose_own(model, memory, rows, steps, 0, choose)
     log_probs = token_log_probs(model.project(hidden[mask]), tokens[mask])
     return Samples(tokens, log_probs.new_zeros(mask.shape).masked_scatter(mask, log_probs), mask)
@@ -110,7 +105,7 @@ def token_log_probs(logits: Tensor, tokens: Tensor) -> Tensor:
         return -F.cross_entropy(rows, tokens.flatten(), reduction="none").view(tokens.shape)
 
 
-def draw(logits: Tensor, temperature: float = 1.0, generator: torch.Generator | None = None) -> Tensor:
+def draw(logits: Tensor, temperature: float = 1.0) -> Tensor:
     """One token per row of logits (B, V), with the probabilities ``softmax(logits / temperature)``.
 
     Cumulative sums and one uniform number per row are ten times faster than Gumbel noise. Never draws a logit of -inf.
@@ -119,7 +114,7 @@ def draw(logits: Tensor, temperature: float = 1.0, generator: torch.Generator | 
     kind = torch.float32 if logits.device.type == "mps" else torch.float64
     sums = F.softmax(logits.float() / temperature, -1).cumsum(-1, dtype=kind)
     total = sums[:, -1:]
-    uniform = torch.rand(total.shape, dtype=kind, device=logits.device, generator=generator)
+    uniform = torch.rand(total.shape, dtype=kind, device=logits.device)
     below = torch.nextafter(total, torch.zeros_like(total))
     return torch.searchsorted(sums, torch.minimum(uniform * total, below), right=True)[:, 0]
 
@@ -161,51 +156,17 @@ def _mixture(
     reference: Tensor,
     own_probability: float,
     temperature: float,
-    generator: torch.Generator | None,
 ) -> DecoderOutput:
     rows, steps = reference.shape
     noise, state = model.draw_noise(rows, steps), state_of(memory, rows)
-    draws = torch.rand(rows, steps, generator=generator, device=reference.device)
+    draws = torch.rand(rows, steps, device=reference.device)
     own = (draws < own_probability) & (reference != PAD)
     fed = [reference[:, 0]] if steps else []
     with torch.no_grad():
         for t in range(steps - 1):
             hidden, state = model.step(memory, state, fed[t], noise.at(t))
-            drawn = draw(model.project(hidden), temperature, generator)
+            drawn = draw(model.project(hidden), temperature)
             fed.append(torch.where(own[:, t + 1], drawn, reference[:, t + 1]))
     inputs = torch.stack(fed, 1) if fed else reference
     tokens = F.pad(inputs[:, 1:], (0, 1), value=PAD)
     return DecoderOutput(model.project(model.decode(memory, inputs, noise)), inputs, tokens, reference != PAD)
-
-
-def _gumbel(
-    model: Decoding, memory: Memory, rows: int, steps: int, temperature: float, generator: torch.Generator | None
-) -> DecoderOutput:
-    noise, state = model.draw_noise(rows, steps), state_of(memory, rows)
-    token = torch.full((rows,), BOS, device=memory.device)
-    embedded = model.target_embedding(token)
-    ended = torch.zeros_like(token, dtype=torch.bool)
-    logits, taken, reached = [], [], []
-    for t in range(steps):
-        hidden, state = model.step_embedded(memory, state, embedded, noise.at(t))
-        logits.append(model.project(hidden))
-        exponential = torch.empty(logits[-1].shape, device=token.device).exponential_(generator=generator)
-        disturbed = logits[-1].float() - exponential.log()
-        token = disturbed.argmax(-1).masked_fill(ended, PAD)
-        taken.append(token)
-        soft = F.softmax(disturbed / temperature, -1).masked_fill(ended[:, None], 0)
-        embedded = _straight_through(model, token, soft)
-        reached.append(~ended)
-        ended = ended | (token == EOS)
-        if ended.all():
-            break
-    tokens = torch.stack(taken, 1)
-    inputs = F.pad(tokens[:, :-1], (1, 0), value=BOS)
-    return DecoderOutput(torch.stack(logits, 1), inputs, tokens, torch.stack(reached, 1))
-
-
-def _straight_through(model: Decoding, token: Tensor, soft: Tensor) -> Tensor:
-    """The embedding of the token, with the gradient of the embeddings mixed by ``soft`` added."""
-    embeddings = model.target_embedding.weight
-    mixed = soft.to(embeddings.dtype) @ embeddings.detach()
-    return F.embedding(token, embeddings) + mixed - mixed.detach()

@@ -42,12 +42,7 @@ def paragraph(text: str) -> str:
 
 
 def preformatted(text: str) -> str:
-    """Preformatted text, such as a command.
-
-    Example:
-        >>> preformatted("sort < in")
-        '<pre>sort &lt; in</pre>'
-    """
+    """Preformatted text, such as a command."""
     return f"<pre>{escape(text)}</pre>"
 
 
@@ -90,12 +85,7 @@ def folded(title: str, parts: Iterable[str]) -> str:
 
 
 def shown(value: str | float) -> str:
-    """The text of a table cell.
-
-    Example:
-        >>> shown("BLEU-1"), shown(3), shown(0.5)
-        ('BLEU-1', '3', '0.5000')
-    """
+    """The text of a table cell."""
     return f"{value:.4f}" if isinstance(value, float) else str(value)
 
 

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,17 +13,15 @@ from bleugrad.lab.errors import FailureError
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a temporary file, sync it, rename it over the target, and sync the directory."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666), "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path)
+        os.replace(part, path)
     except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name)
+        part.unlink(missing_ok=True)
         raise
     sync_directory(path.parent)
 
@@ -57,13 +54,6 @@ def sync_directory(path: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-
-def _umask() -> int:
-    """The mode mask of new files. It can only be read by setting it."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 class RecordWriter:

@@ -72,7 +72,7 @@ def locked(directory: Path) -> Iterator[None]:
         stack.callback(_remove_empty, [folder for folder in (directory, *directory.parents) if not folder.exists()])
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(_held(path, SECONDS_TO_WAIT))
+            stack.enter_context(held(path, SECONDS_TO_WAIT))
             path.write_text(f"process {os.getpid()} on {platform.node()}", encoding="utf-8")
         except TimeoutError:
             raise FailureError(
@@ -84,15 +84,8 @@ def locked(directory: Path) -> Iterator[None]:
 
 
 @contextmanager
-def waiting_for(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder that several processes fill; the others wait. No file is left behind."""
-    with _held(folder / LOCK, -1):
-        yield
-
-
-@contextmanager
-def _held(path: Path, seconds: float) -> Iterator[None]:
-    """Hold a lock, and remove its file at the end; raise ``TimeoutError`` after ``seconds`` (-1: no limit)."""
+def held(path: Path, seconds: float) -> Iterator[None]:
+    """Hold a lock, and remove its file at the end; raise ``TimeoutError`` after ``seconds`` (-1: wait for it)."""
     require_extra("translation", "filelock", "writing a run")
     from filelock import FileLock
 

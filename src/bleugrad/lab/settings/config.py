@@ -18,14 +18,21 @@ CHOOSER = "name"
 
 
 def option(
-    default: Any, help: str, *, minimum: float | None = None, above: float | None = None, maximum: float | None = None
+    default: Any,
+    help: str,
+    *,
+    minimum: float | None = None,
+    above: float | None = None,
+    maximum: float | None = None,
+    removed: tuple[str, ...] = (),
 ) -> Any:
     """A field with its default, its help text and the range of its value (of each element, for a tuple).
 
     ``minimum`` and ``maximum`` are allowed themselves, and are plus and minus ``LARGEST`` by default; ``above`` is not.
+    ``removed`` are words of earlier versions, which saved settings may have, and which only their owner refuses.
     """
     limits = {"minimum": minimum, "above": above, "maximum": maximum}
-    return dataclasses.field(default=default, metadata={"help": help, **limits})
+    return dataclasses.field(default=default, metadata={"help": help, "removed": removed, **limits})
 
 
 def inner(kind: "type[Config]", help: str) -> Any:
@@ -157,7 +164,7 @@ class Setting:
 
     def _checked_item(self, value: Any) -> Any:
         if self.choices:
-            if value not in self.choices:
+            if value not in (*self.choices, *self.field.metadata["removed"]):
                 raise UsageError(f"{self.name} is {value!r}; expected {' or '.join(map(repr, self.choices))}")
             return value
         if isinstance(value, str) and value in self.words:

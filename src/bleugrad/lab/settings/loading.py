@@ -57,20 +57,7 @@ def read_toml(file: Path) -> dict[str, Any]:
 
 
 def build(kind: type[ConfigT], values: Mapping[str, Any], path: str = "") -> ConfigT:
-    """A config from nested values.
-
-    Example:
-        >>> from dataclasses import dataclass
-        >>> from bleugrad.lab.settings.config import option
-        >>> @dataclass(frozen=True)
-        ... class Walk(Config):
-        ...     steps: int = option(10, "steps to take", minimum=1)
-        >>> build(Walk, {"steps": 3})
-        Walk(steps=3)
-        >>> build(Walk, {"step": 3})
-        Traceback (most recent call last):
-        bleugrad.lab.errors.UsageError: unknown setting 'step'; did you mean 'steps'?
-    """
+    """A config from nested values; an unknown name is an error with the most similar name."""
     known = {setting.name: setting for setting in settings(kind)}
     given = {}
     for name, value in values.items():
@@ -163,12 +150,7 @@ def to_toml(config: Config, path: tuple[str, ...] = ()) -> str:
 
 
 def toml_value(value: Any) -> str:
-    r"""One value as TOML writes it.
-
-    Example:
-        >>> toml_value((1, 2)), toml_value(True), toml_value('a "b"'), toml_value(1e-3)
-        ('[1, 2]', 'true', '"a \\"b\\""', '0.001')
-    """
+    """One value as TOML writes it."""
     if isinstance(value, bool | str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, int | float):

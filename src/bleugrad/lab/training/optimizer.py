@@ -39,16 +39,7 @@ class Schedule:
     since_decay: int = 0
 
     def observe(self, bleu: float, epoch: int, config: OptimizerConfig) -> bool:
-        """Add a score in an epoch (0: the initial weights); returns whether it is the best so far.
-
-        Example:
-            >>> config = OptimizerConfig(learning_rate=1.0, patience=2, early_stopping=4)
-            >>> schedule = Schedule(1.0)
-            >>> [schedule.observe(bleu, 1 + epoch, config) for epoch, bleu in enumerate([0.3, 0.2, 0.2, 0.3])]
-            [True, False, False, False]
-            >>> schedule.learning_rate, schedule.best_epoch, schedule.over(config)
-            (0.5, 1, False)
-        """
+        """Add a score in an epoch (0: the initial weights); returns whether it is the best so far."""
         improved = bleu > self.best
         if improved:
             self.best, self.best_epoch, self.since_best = bleu, epoch, 0
@@ -70,11 +61,6 @@ def step_factor(step: int, total: int, config: OptimizerConfig) -> float:
 
     It rises linearly in the warm-up. Then it falls with the root of the step ("inverse_sqrt"; Vaswani and others,
     2017), along half a cosine ("cosine"; Loshchilov and Hutter, 2017), or stays 1.
-
-    Example:
-        >>> config = OptimizerConfig(warmup=4, decay="inverse_sqrt")
-        >>> [step_factor(step, 100, config) for step in (1, 4, 16)]
-        [0.25, 1.0, 0.5]
     """
     if step <= config.warmup:
         return step / config.warmup

@@ -93,12 +93,7 @@ TUNING: Settings = MappingProxyType({"optimizer": {"learning_rate": 1e-4, "epoch
 
 
 def preset(name: str, presets: Mapping[str, Settings] = PRESETS) -> Settings:
-    """The settings of a preset.
-
-    Example:
-        >>> preset("tiny")["model"]
-        {'embedding': 128, 'hidden': 128, 'initial_range': 0.2}
-    """
+    """The settings of a preset."""
     if name not in presets:
         raise UsageError(f"preset is {name!r}; expected one of {', '.join(presets)}")
     return presets[name]

@@ -175,7 +175,9 @@ def _build_setup(
     if checkpoint is not None:
         _check_same_ground(checkpoint, vocabularies, fingerprints, directory)
     elif initial is not None:
-        _check_same_kind(config, initial)
+        if config.model.kind != (kind := read_config(initial).model.kind):
+            found = f"model.kind is {config.model.kind!r}, and {kind!r} in the run in {initial}"
+            raise UsageError(f"{found}; expected the same architecture to start from its weights")
         best = initial / FOLDER / BEST
         before = read_checkpoint(best)
         vocabularies.check_fit(before.state, initial, best)
@@ -183,15 +185,6 @@ def _build_setup(
     return TrainingSetup(
         config, model, vocabularies, train, corpus.valid, fingerprints, validate_first=initial is not None
     )
-
-
-def _check_same_kind(config: TrainConfig, initial: Path) -> None:
-    before = read_config(initial).model.kind
-    if config.model.kind != before:
-        raise UsageError(
-            f"model.kind is {config.model.kind!r}, and {before!r} in the run in {initial}; expected the same "
-            "architecture to start from its weights"
-        )
 
 
 def _check_same_settings(config: TrainConfig, directory: Path) -> None:
@@ -235,11 +228,7 @@ def _open_run(
 
 def _describe(run: Run, corpus: Corpus, trainer: Trainer, initial: Path | None) -> None:
     """Print data, model and objective."""
-    dropped = ", ".join(f"{number} {reason}" for reason, number in corpus.dropped.items() if number)
-    run.say(
-        f"{corpus.name}: {len(corpus.train)} training pairs{f' (dropped: {dropped})' if dropped else ''}, "
-        f"{len(corpus.valid)} validation pairs"
-    )
+    run.say(f"{corpus.name}: {corpus.sizes()}")
     parameters = sum(parameter.numel() for parameter in trainer.parameters)
     vocabularies, processes = trainer.setup.vocabularies, trainer.processes
     feeding = "" if trainer.config.model.one_pass else getattr(trainer.config.objective, "feeding", "")

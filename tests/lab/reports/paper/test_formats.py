@@ -1,18 +1,7 @@
-"""The tables of the paper's experiment as LaTeX, Markdown and terminal text."""
+"""The tables of the paper's experiment as Markdown and terminal text."""
 
-from bleugrad.lab.reports.paper.formats import latex, latex_text, markdown_text, terminal_text
+from bleugrad.lab.reports.paper.formats import markdown_text, terminal_text
 from tests.lab.reports.paper.summary import make_summary
-
-
-def test_latex_is_the_papers_and_escaped():
-    text = latex_text(make_summary())
-    assert r"\hline \bf & \bf CE & \bf exact \\ \hline" in text
-    assert r"1 & $31.00\pm 0.20$ & $\textbf{33.00}\pm \textbf{0.20}$ \\" in text
-    assert r"5 & $31.00\pm 0.20$ & $33.00\pm 0.20$ \\" in text
-    assert r"tatoeba\_tiny" in text
-    assert "Beam sizes of 1 and 5." in text
-    assert r"nrefs:1\textbar{}case:mixed" in text
-    assert latex(r"100 % & $5 \ {_}") == r"100 \% \& \$5 \textbackslash{} \{\_\}"
 
 
 def test_markdown_is_bold_and_escaped():

@@ -38,7 +38,7 @@ def test_a_report_needs_the_summary_only_and_escapes_what_others_wrote(saved):
     assert "<script" not in page
     assert page.count("&lt;script&gt;") == 1 + 2 + 3 + 1  # source, references, translations, command
     assert "<strong>33.00 ± 0.20</strong>" in page
-    for name in ("tables.md", "tables.tex", "figures/training.svg", "figures/training-dark.svg"):
+    for name in ("tables.md", "figures/training.svg", "figures/training-dark.svg"):
         assert (saved / name).exists()
 
 

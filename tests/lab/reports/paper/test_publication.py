@@ -6,7 +6,7 @@ import pytest
 
 from bleugrad.lab.experiments.paper.presets import PRESETS, configured
 from bleugrad.lab.reports.page import Quiet
-from bleugrad.lab.reports.paper.publication import differences, paper_table, published_corpus, settings_table
+from bleugrad.lab.reports.paper.publication import paper_table, published_corpus, settings_table
 from tests.lab.reports.paper.summary import make_summary
 
 
@@ -24,6 +24,11 @@ def summary_of(corpus, pairs=153000, seeds=range(1, 9)):
 
 def config_of(name, **options):
     return asdict(configured(PRESETS[name], None, options))
+
+
+def differences(summary, config):
+    rows = settings_table(summary, config).rows
+    return [f"{name}: {here} (paper: {stated})" for name, stated, here, same in rows if same == "differs"]
 
 
 def test_nothing_differs_where_the_paper_is_followed_with_its_own_data():

@@ -19,7 +19,7 @@ from bleugrad.lab.data.named.files import LANGUAGES, require_tokeniser
 from bleugrad.lab.data.text import read_lines
 from bleugrad.lab.errors import FailureError, UsageError
 from bleugrad.lab.runs.files import sync_directory, write_text
-from bleugrad.lab.runs.lock import waiting_for
+from bleugrad.lab.runs.lock import LOCK, held
 
 DOWNLOADS = "downloads"
 
@@ -178,5 +178,5 @@ def _locked(root: Path, name: str) -> Iterator[None]:
             f"{name} is not in {root} and cannot be written there: {error.strerror}; set {VARIABLE} to a folder "
             "with write permission"
         ) from None
-    with waiting_for(root):
+    with held(root / LOCK, -1):
         yield

@@ -97,14 +97,7 @@ class Branch:
 
 
 def read_branch(label: str, table: Table) -> Branch:
-    """A branch from its table; the settings of its training run are checked where that is built.
-
-    Example:
-        >>> read_branch("mix", {"objective": {"name": "exact"}, "learning_rates": [1e-4, 3e-4]}).rates
-        (0.0001, 0.0003)
-        >>> read_branch("own-mix", {"data": {"batch_size": 32}}).objective
-        'exact'
-    """
+    """A branch from its table; the settings of its training run are checked where that is built."""
     if not LABEL.fullmatch(label):
         raise UsageError(f"branches: the label {label!r} names a folder; expected small letters, digits, '-', '_'")
     if label in ("base", "logs"):
@@ -125,13 +118,7 @@ def read_branch(label: str, table: Table) -> Branch:
 
 
 def select(names: Sequence[str], tables: Mapping[str, Table]) -> dict[str, Table]:
-    """The tables of these labels, in this order; a built-in branch needs no table.
-
-    Example:
-        >>> select(["exacct"], {})
-        Traceback (most recent call last):
-        bleugrad.lab.errors.UsageError: branches: 'exacct' is not known; did you mean 'exact'?
-    """
+    """The tables of these labels, in this order; a built-in branch needs no table."""
     known = {**KNOWN, **tables}
     for name in names:
         if name not in known:

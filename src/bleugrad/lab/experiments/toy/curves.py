@@ -86,23 +86,7 @@ def _optimizer(config: ToyConfig, logits: Tensor) -> torch.optim.Optimizer:
 
 
 def pearson(left: Sequence[float], right: Sequence[float]) -> float | None:
-    """Linear correlation, -1..1; None if one of the two is constant.
-
-    Example:
-        >>> pearson([1, 2, 3], [2, 4, 6.5])
-        0.997...
-    """
+    """Linear correlation, -1..1; None if one of the two is constant."""
     x, y = (np.asarray(values, dtype=float) - np.mean(values) for values in (left, right))
     scale = float(np.linalg.norm(x) * np.linalg.norm(y))
     return float(x @ y) / scale if scale > 0 else None
-
-
-def spearman(left: Sequence[float], right: Sequence[float]) -> float | None:
-    """Rank correlation, -1..1: 1 if they always rise together; equal values share their mean rank."""
-    return pearson(_ranks(left).tolist(), _ranks(right).tolist())
-
-
-def _ranks(values: Sequence[float]) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
-    _, inverse, counts = np.unique(np.asarray(values, dtype=float), return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    return (last - (counts - 1) / 2)[inverse]

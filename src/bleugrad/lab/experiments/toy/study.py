@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from bleugrad.lab.experiments.toy.config import ToyConfig
-from bleugrad.lab.experiments.toy.curves import Measurement, learning_curve, pearson, spearman
+from bleugrad.lab.experiments.toy.curves import Measurement, learning_curve, pearson
 from bleugrad.lab.experiments.toy.repeats import Case, random_cases, smallest_example
 from bleugrad.lab.runs.directory import Run
 from bleugrad.lab.runs.progress import Progress
@@ -64,7 +64,7 @@ def summarise_curve(curve: Sequence[Measurement]) -> dict[str, Any]:
     for name in SURROGATES:
         values = [getattr(point, name) for point in curve]
         gap = max((value - true for value, true in zip(values, truth, strict=True)), key=abs)
-        summary[name] = {"pearson": pearson(values, truth), "spearman": spearman(values, truth), "largest_gap": gap}
+        summary[name] = {"pearson": pearson(values, truth), "largest_gap": gap}
     return summary
 
 

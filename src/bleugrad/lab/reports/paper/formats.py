@@ -1,4 +1,4 @@
-"""The tables as text: for a terminal, as Markdown, and as LaTeX in the form of the paper."""
+"""The tables as text: for a terminal and as Markdown."""
 
 import re
 from collections.abc import Iterable
@@ -7,15 +7,6 @@ from bleugrad.lab.reports.page import Strong
 from bleugrad.lab.reports.paper import tables
 
 Summary = tables.Summary
-
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "±": r"$\pm$",
-    "|": r"\textbar{}",
-    **{character: f"\\{character}" for character in "&%$#_{}"},
-}
 
 
 def terminal_text(summary: Summary) -> str:
@@ -44,45 +35,6 @@ def markdown_text(summary: Summary, first: Iterable[tables.Table] = ()) -> str:
     parts += ["## Choices and times", _markdown(tables.choices_table(summary)), _markdown(tables.tries_table(summary))]
     parts += ["## First phase", _markdown(tables.base_table(summary))]
     return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def latex_text(summary: Summary) -> str:
-    """The results in the form of the paper's tables 1 and 2."""
-    table = tables.results_table(summary)
-    beams = ["1" if row[0] == "greedy" else row[0].removeprefix("beam ") for row in table.rows]
-    titles = " & ".join(rf"\bf {latex(title)}" for title in table.header[1:])
-    rows = [
-        rf"{beam} & {' & '.join(map(_latex_cell, row[1:]))} \\" for beam, row in zip(beams, table.rows, strict=True)
-    ]
-    caption = latex(f"{table.caption} Beam sizes of {' and '.join(beams)}.")
-    lines = [
-        r"\begin{table}[t!]",
-        r"\begin{center}",
-        rf"\begin{{tabular}}{{|l|{'c' * len(tables.objectives(summary))}|}}",
-        rf"\hline \bf & {titles} \\ \hline",
-        *rows,
-        r"\hline",
-        r"\end{tabular}",
-        r"\end{center}",
-        rf"\caption{{{caption} Signature: \texttt{{{latex(summary['bleu_signature'])}}}.}}",
-        r"\end{table}",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def latex(text: str) -> str:
-    r"""Plain text, escaped for LaTeX.
-
-    Example:
-        >>> print(latex("tatoeba_tiny & 5 %"))
-        tatoeba\_tiny \& 5 \%
-    """
-    return "".join(_LATEX.get(character, character) for character in text)
-
-
-def _latex_cell(cell: str) -> str:
-    parts = [rf"\textbf{{{part}}}" if isinstance(cell, Strong) else part for part in cell.split(" ± ")]
-    return "$" + r"\pm ".join(parts) + "$"
 
 
 def _markdown(table: tables.Table) -> str:

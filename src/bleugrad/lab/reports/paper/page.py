@@ -7,21 +7,20 @@ from typing import Any
 from bleugrad.lab.reports import page
 from bleugrad.lab.reports.paper import publication, tables
 from bleugrad.lab.reports.paper.figures import draw_training
-from bleugrad.lab.reports.paper.formats import latex_text, markdown_text
+from bleugrad.lab.reports.paper.formats import markdown_text
 from bleugrad.lab.reports.style import save_figure
 from bleugrad.lab.runs.directory import FIGURES, REPORT, SavedRun, read_run
 from bleugrad.lab.runs.files import write_text
 
 MOST_REFERENCES = 3
 """References shown per sentence; some corpora have dozens."""
-MARKDOWN, LATEX = "tables.md", "tables.tex"
+MARKDOWN = "tables.md"
 
 
 def write_report(path: Path) -> None:
     """Write the tables, draw the figure and write the page of the run in ``path``."""
     run = read_run(path)
     write_text(path / MARKDOWN, markdown_text(run.summary, _paper_tables(run)))
-    write_text(path / LATEX, latex_text(run.summary))
     (path / FIGURES).mkdir(exist_ok=True)
     save_figure(path / FIGURES, "training", 6.2, draw_training(run.summary))
     write_text(path / REPORT, render(run))
@@ -64,12 +63,8 @@ def _paper_tables(run: SavedRun) -> list[tables.Table]:
 
 
 def _beside_the_paper(run: SavedRun) -> list[str]:
-    found = _paper_tables(run)
-    if not found:
-        return []
-    differences = "; ".join(publication.differences(run.summary, run.config))
-    said = f"Differs from the paper: {differences}." if differences else "Nothing differs from the paper."
-    return [page.heading("Comparison with the paper"), *(page.table(*table) for table in found), page.paragraph(said)]
+    found = [page.table(*table) for table in _paper_tables(run)]
+    return [page.heading("Comparison with the paper"), *found] if found else []
 
 
 def _introduction(run: SavedRun) -> str:

@@ -76,12 +76,6 @@ def settings_table(summary: Summary, config: Values) -> Table:
     )
 
 
-def differences(summary: Summary, config: Values) -> list[str]:
-    """The settings that differ from the paper, as text."""
-    found = stated_settings(summary, config)
-    return [f"{name}: {here} (paper: {stated})" for name, stated, here in found if stated != here]
-
-
 def stated_settings(summary: Summary, config: Values) -> list[tuple[str, str, str]]:
     """(setting, in the paper, here) for each setting of the paper's sections on data, model and training."""
     corpus = published_corpus(config)

@@ -5,7 +5,6 @@ from torch import Tensor
 
 from bleugrad import CandidateBLEULoss, MinimumRiskLoss
 from bleugrad.lab.data.batches import IGNORED, Batch, decoder_inputs
-from bleugrad.lab.errors import UsageError
 from bleugrad.lab.models.feeding import token_log_probs
 from bleugrad.lab.models.search.beams import beam
 from bleugrad.lab.models.search.soft_beam import soft_beam
@@ -72,8 +71,6 @@ class Candidates(FedObjective):
     def make_loss(self, word_start: Tensor | None) -> CandidateBLEULoss | MinimumRiskLoss:
         """Summed over sentences."""
         config, shared = self.config, score_options(self.config) | {"word_start": word_start}
-        if config.candidate_loss == "ranking":
-            raise UsageError("objective.candidate_loss is 'ranking', which was removed; expected 'expected' or 'risk'")
         if config.candidate_loss == "risk":
             return MinimumRiskLoss(alpha=config.alpha, **shared)
         shared |= {"sharpness": config.sharpness, "end_positions": config.end_positions}

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Optional
 
 from torch import Tensor
 
+from bleugrad.lab.errors import UsageError
 from bleugrad.lab.models.graph import GraphModel
 from bleugrad.lab.models.one_pass import FrameModel, RowModel
 from bleugrad.lab.models.protocol import AutoregressiveModel, TranslationModel
+from bleugrad.lab.settings.config import values
 from bleugrad.lab.training.objectives import config as settings
 from bleugrad.lab.training.objectives.base import FedObjective, Objective
 from bleugrad.lab.training.objectives.beams import Candidates, SoftBeam
@@ -45,6 +47,10 @@ def build_objective(
     ``group`` shares each batch. ``word_start`` (V,) marks tokens that open a word, for ``units = "words"``; None if
     each token is a word.
     """
+    for path, setting, value in values(config):
+        if value in setting.field.metadata["removed"]:
+            expected = " or ".join(map(repr, setting.choices))
+            raise UsageError(f"objective.{path[0]} is {value!r}, which was removed; expected {expected}")
     word_start = word_start if isinstance(config, settings.ScoredRows) and config.units == "words" else None
     kind: type[Objective]
     if isinstance(model, RowModel):

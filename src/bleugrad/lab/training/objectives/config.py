@@ -11,13 +11,10 @@ from typing import Any, ClassVar, Literal
 from bleugrad.lab.errors import UsageError
 from bleugrad.lab.settings.config import Config, option, settings
 
-OWN_TOKENS = ("greedy", "sample", "gumbel")
+OWN_TOKENS = ("greedy", "sample")
 Method = Literal["bound", "exact", "clipped_mean"]
 ALPHA = "minimum risk: sharpness of the distribution over candidates"
-FEEDING = (
-    "decoder inputs: the reference; a mixture of reference and own tokens; its own greedy or sampled tokens; "
-    "straight-through Gumbel samples"
-)
+FEEDING = "decoder inputs: the reference; a mixture of reference and own tokens; its own greedy or sampled tokens"
 GLANCING = "one-pass models: shown share of the reference, times the share of wrong tokens,"
 LEVEL = "corpus pools the matches of the batch, sentence averages sentence scores"
 METHOD = "expected matches: exact, the paper's bound, or min(E[count], c) of the highest order only"
@@ -37,7 +34,7 @@ class Mixture(ObjectiveConfig):
 
     own_first: float = option(0.0, "mixture: share of own tokens in the first epoch", minimum=0, maximum=1)
     own_last: float = option(0.25, "mixture: share of own tokens in the last epoch", minimum=0, maximum=1)
-    temperature: float = option(1.0, "temperature of the decoder's samples and of Gumbel", above=0)
+    temperature: float = option(1.0, "temperature of the decoder's samples", above=0)
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,7 @@ class OwnLength(ObjectiveConfig):
 class Fed(OwnLength, Mixture):
     """Settings of decoders with any kind of inputs."""
 
-    feeding: Literal["reference", "mixture", "greedy", "sample", "gumbel"] = option("reference", FEEDING)
+    feeding: Literal["reference", "mixture", "greedy", "sample"] = option("reference", FEEDING, removed=("gumbel",))
 
     @property
     def own_tokens(self) -> bool:
@@ -118,8 +115,6 @@ class ExpectedConfig(ExpectedBase, Fed):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.end_positions and self.feeding == "gumbel":
-            raise UsageError(f"end_positions is {self.end_positions} with feeding 'gumbel'; expected 0")
         if self.likelihood_epochs and self.own_tokens:
             raise UsageError(
                 f"likelihood_epochs is {self.likelihood_epochs} with feeding {self.feeding!r}; expected 0, or feeding "
@@ -202,8 +197,10 @@ class CandidatesConfig(ScoredRows, OwnLength):
 
     name: Literal["candidates"] = option("candidates", "candidates: exact expected BLEU of the candidates of a beam")
     candidates: int = option(5, "width of the beam search", minimum=1, maximum=100)
-    candidate_loss: Literal["expected", "risk", "ranking"] = option(
-        "expected", "expected: exact expected BLEU of the rows of candidates; risk: minimum risk; ranking: removed"
+    candidate_loss: Literal["expected", "risk"] = option(
+        "expected",
+        "expected: exact expected BLEU of the rows of candidates; risk: minimum risk",
+        removed=("ranking",),
     )
     candidate_alpha: float = option(1.0, "sharpness of the weights of candidates", minimum=0)
     alpha: float = option(0.005, ALPHA, above=0)
