@@ -1,6 +1,7 @@
 """The entrance to the core: from a model's output to expected statistics, and to the score made of them."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
 
@@ -66,6 +67,12 @@ class Expectation(Generic[S]):
             raise ValueError(f"end_positions is {self.end_positions} without eos_id; expected the id of EOS as eos_id")
 
 
+def _outside_autocast(logits: object) -> AbstractContextManager[object]:
+    """Where matrix products on the device of an output are not run in half precision."""
+    kind = logits.device.type if isinstance(logits, Tensor | Output) else "cpu"
+    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
+
+
 def expected_statistics(
     logits: Tensor | Output,
     expectation: Expectation[S],
@@ -89,12 +96,12 @@ def expected_statistics(
         label_log_probs: also compute the log-probability of each label.
         leave_out: take the references of a sentence as empty if none of its positions counts.
     """
-    output = as_output(logits)
-    if expectation.sharpness != 1:
-        output = output.sharpened(expectation.sharpness)
-    if expectation.inplace:
-        output = output.overwriting()
-    with torch.autocast(output.device.type, enabled=False):
+    with _outside_autocast(logits):
+        output = as_output(logits)
+        if expectation.sharpness != 1:
+            output = output.sharpened(expectation.sharpness)
+        if expectation.inplace:
+            output = output.overwriting()
         targets = prepare_targets(
             output.shape,
             output.device,
@@ -130,16 +137,16 @@ def score_output(
 
     ``pool`` sums over processes; the other arguments are those of :func:`expected_statistics`.
     """
-    statistics, targets = expected_statistics(
-        logits,
-        expectation,
-        labels=labels,
-        references=references,
-        mask=mask,
-        word_start=word_start,
-        label_log_probs=label_log_probs,
-    )
-    with torch.autocast(statistics.matches.device.type, enabled=False):
+    with _outside_autocast(logits):
+        statistics, targets = expected_statistics(
+            logits,
+            expectation,
+            labels=labels,
+            references=references,
+            mask=mask,
+            word_start=word_start,
+            label_log_probs=label_log_probs,
+        )
         return expectation.score.value(statistics, expectation.level, pool), statistics, targets
 
 
@@ -253,7 +260,7 @@ def expected_bleu(
     statistics, _ = expected_statistics(
         logits, expectation, references=references, mask=mask, word_start=word_start, leave_out=False
     )
-    with torch.autocast(statistics.matches.device.type, enabled=False):
+    with _outside_autocast(logits):
         value, precisions, penalty = expectation.score.factors(statistics, level)
         lower, upper = certified_interval(statistics, expectation.score) if interval else (None, None)
     lengths, closest = statistics.lengths, closest_lengths(statistics.references, statistics.lengths.support)

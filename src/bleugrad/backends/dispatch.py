@@ -17,6 +17,7 @@ Both return None where the implementation does not support the inputs; then the 
 """
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from importlib import import_module
 from types import ModuleType
 from typing import Any, TypeAlias
@@ -129,14 +130,17 @@ class Operation:
 
         Outside autocast, which would run matrix products in half precision.
         """
-        modules = [implementation] if implementation is not None else []
-        backends = [one for one in self.backends if one != "triton" or has_triton(outputs[0])]
-        with torch.autocast(outputs[0].device.type, enabled=False):
-            for module in (*modules, *map(self._module, backends)):
-                own = kept if module is implementation else None
-                found = module.backward(own, needs, grads, outputs, inputs)
+        kind = outputs[0].device.type
+        off = torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
+        with off:
+            found = implementation and implementation.backward(kept, needs, grads, outputs, inputs)
+            for backend in self.backends if found is None else ():
+                if backend != "triton" or has_triton(outputs[0]):
+                    found = self._module(backend).backward(None, needs, grads, outputs, inputs)
                 if found is not None:
-                    return self._place(found, needs, len(inputs))
+                    break
+        if found is not None:
+            return self._place(found, needs, len(inputs))
         raise AssertionError(f"no backend supports the backward pass of {self.name}")
 
     def _place(self, found: Any, needs: tuple[bool, ...], number: int) -> list[Tensor | None]:

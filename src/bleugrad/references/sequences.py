@@ -3,7 +3,7 @@
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -90,17 +90,6 @@ def close_up(values: Tensor, valid: Tensor, eos_id: int | None = None) -> tuple[
     return closed[..., 1:], valid.sum(-1)
 
 
-def counted_positions(
-    mask: Tensor | None, batch: int, steps: int, device: torch.device
-) -> tuple[Tensor | None, Tensor, bool]:
-    """``order``, ``limits`` and ``checked`` of :class:`bleugrad.references.targets.Targets`, from its ``mask``."""
-    every = torch.full((batch,), steps, device=device)
-    checked = reads_back(every)
-    if mask is None or (checked and bool(mask.all())):
-        return None, every, checked
-    return *close_up(torch.arange(steps, device=device).expand(batch, steps), mask), checked
-
-
 def reads_back(values: Tensor) -> bool:
     """Whether the host may read values at once, to check them or to choose a shorter way; not under torch.compile."""
     return values.device.type in SYNCHRONOUS and not torch.compiler.is_compiling()
@@ -110,7 +99,7 @@ def before_eos(ids: Tensor, valid: Tensor, eos_id: int | None) -> Tensor:
     """Which valid positions stand before the first valid ``eos_id`` of their sequence."""
     if eos_id is None:
         return valid
-    return valid & (((ids == eos_id) & valid).long().cumsum(-1) == 0)
+    return valid & (((ids == eos_id) & valid).cumsum(-1) == 0)
 
 
 def pad_lists(name: str, lists: Sequence[Sequence[int]], padding: int) -> Tensor:
@@ -165,14 +154,8 @@ def prepare_references(
     eos_id: int | None = None,
     ignore_index: int = -100,
     name: str = "references",
-    valid: Tensor | None = None,
 ) -> References:
-    """References from a (B, R) or (B, K, R) tensor or from nested lists, cut before their first ``eos_id``.
-
-    ``valid`` (B, R) says which ids of a tensor (B, R) count, if that is known; they were checked then.
-    """
-    if valid is not None and isinstance(references, Tensor):
-        return _with_a_column(*close_up(references.unsqueeze(1), valid.unsqueeze(1), eos_id))
+    """References from a (B, R) or (B, K, R) tensor or from nested lists, cut before their first ``eos_id``."""
     if not isinstance(references, Tensor):
         references = _stack_lists(name, references, ignore_index)
     ids = check_ids(name, references).to(device)
@@ -216,7 +199,62 @@ def _stack_lists(name: str, references: IdLists, ignore_index: int) -> Tensor:
     return pad_lists(name, flat, ignore_index).view(len(references), most, -1)
 
 
-def prepare_labels(
+class Positions(NamedTuple):
+    """``mask``, ``order``, ``limits``, ``labels``, ``labelled`` and ``checked`` of the targets.
+
+    ``references`` are the labels that count, None if they were not asked for.
+    """
+
+    mask: Tensor | None
+    order: Tensor | None
+    limits: Tensor
+    labels: Tensor | None
+    labelled: Tensor | None
+    references: References | None
+    checked: bool
+
+
+def prepare_positions(
+    labels: Tensor | None,
+    mask: Tensor | None,
+    shape: tuple[int, int, int],
+    device: torch.device,
+    *,
+    aligned: bool,
+    eos_id: int | None,
+    ignore_index: int,
+    as_references: bool,
+) -> Positions:
+    """The positions that count, and checked labels, also ``as_references``, cut before their first ``eos_id``.
+
+    See :func:`bleugrad.references.targets.prepare_targets` for the other arguments.
+    """
+    (batch, steps, vocabulary), labelled, references = shape, None, None
+    every = torch.full((batch,), steps, device=device)
+    checked = reads_back(every)
+    if labels is not None:
+        length = steps if aligned else None
+        labels, labelled = _check_labels(labels, batch, length, device, vocabulary, ignore_index)
+        given = labelled if aligned else labelled.any(1, keepdim=True).expand(batch, steps)
+        if aligned and mask is not None:
+            labelled = labelled & mask
+        else:
+            mask = given if mask is None else mask & given
+    order, limits = None, every
+    if mask is not None and not (checked and bool(mask.all())):
+        order, limits = close_up(torch.arange(steps, device=device).expand(batch, steps), mask)
+    if as_references and labels is not None and labelled is not None:
+        ids, lengths, valid = labels.unsqueeze(1), limits.unsqueeze(1), labelled.unsqueeze(1)
+        if order is not None or mask is not labelled:
+            ids, lengths = close_up(ids, valid, eos_id)
+        elif eos_id is not None:  # all labels are valid, so nothing has to be closed up
+            valid = before_eos(ids, valid, eos_id)
+            ids, lengths = ids * valid, valid.sum(-1)
+        references = _with_a_column(ids, lengths)
+    return Positions(mask, order, limits, labels, labelled, references, checked)
+
+
+def _check_labels(
     labels: object, batch: int, steps: int | None, device: torch.device, vocabulary: int, ignore_index: int
 ) -> tuple[Tensor, Tensor]:
     """Checked labels (B, T), or (B, R) of any R if ``steps`` is None, 0 where ignored; and where they are not."""

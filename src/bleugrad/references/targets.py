@@ -11,8 +11,7 @@ from bleugrad.references.ngrams import Patterns
 from bleugrad.references.sequences import (
     IdLists,
     References,
-    counted_positions,
-    prepare_labels,
+    prepare_positions,
     prepare_references,
 )
 from bleugrad.references.words import Words, segment
@@ -95,25 +94,33 @@ def prepare_targets(
     if lengths is not None:
         within = torch.arange(steps, device=device) < lengths[:, None]
         mask = within if mask is None else mask & within
-    mask, labels, labelled = _prepare_labels(shape, device, labels, mask, ignore_index, aligned)
-    if references is None:
-        if labels is None or labelled is None:
-            raise TypeError("labels and references are both None; expected labels (B, T), or references")
-        references, name = labels, "labels"
-    counted_only = references is labels and aligned  # no reference is left where no position counts
-    tokens = prepare_references(
-        references,
-        batch=batch,
-        of=of,
-        device=device,
-        vocabulary=vocabulary,
+    counted = prepare_positions(
+        labels,
+        mask,
+        shape,
+        device,
+        aligned=aligned,
         eos_id=eos_id,
         ignore_index=ignore_index,
-        name=name,
-        valid=labelled if references is labels else None,
+        as_references=references is None,
     )
-    order, limits, checked = counted_positions(mask, batch, steps, device)
-    if leave_out and not counted_only:
+    limits = counted.limits
+    if references is not None:
+        tokens = prepare_references(
+            references,
+            batch=batch,
+            of=of,
+            device=device,
+            vocabulary=vocabulary,
+            eos_id=eos_id,
+            ignore_index=ignore_index,
+            name=name,
+        )
+    elif counted.references is not None:
+        tokens = counted.references
+    else:
+        raise TypeError("labels and references are both None; expected labels (B, T), or references")
+    if leave_out and not (references is None and aligned):  # else no reference is left where no position counts
         tokens = References(tokens.ids, torch.where(limits[:, None] > 0, tokens.lengths, 0))
     columns = tokens.ids.flatten(1)
     if eos_id is not None:
@@ -128,9 +135,9 @@ def prepare_targets(
         patterns = Patterns(clips, overlaps, None if words is None else words.spans)
     ends: int | Tensor = (units.lengths.amax(1) + 1) // 2 if isinstance(end_positions, str) else end_positions
     return Targets(
-        mask=mask,
+        mask=counted.mask,
         limits=limits,
-        order=order,
+        order=counted.order,
         tokens=tokens,
         units=units,
         columns=columns,
@@ -138,31 +145,12 @@ def prepare_targets(
         patterns=patterns,
         words=words,
         word_start=starts,
-        labels=labels,
-        labelled=labelled,
+        labels=counted.labels,
+        labelled=counted.labelled,
         end_positions=ends,
-        checked=checked,
+        checked=counted.checked,
         of=of,
     )
-
-
-def _prepare_labels(
-    shape: tuple[int, int, int],
-    device: torch.device,
-    labels: Tensor | None,
-    mask: Tensor | None,
-    ignore_index: int,
-    aligned: bool,
-) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    """``mask``, and checked ``labels`` and ``labelled`` of :class:`Targets`; labels also give the mask."""
-    batch, steps, vocabulary = shape
-    if labels is None:
-        return mask, None, None
-    labels, labelled = prepare_labels(labels, batch, steps if aligned else None, device, vocabulary, ignore_index)
-    if not aligned:
-        given = labelled.any(1, keepdim=True).expand(batch, steps)
-        return given if mask is None else mask & given, labels, labelled
-    return (labelled, labels, labelled) if mask is None else (mask, labels, labelled & mask)
 
 
 def _without_eos(word_start: Tensor, eos_id: int | None) -> Tensor:

@@ -81,12 +81,11 @@ def weighted_geometric_mean(factors: Tensor, weights: tuple[float, ...], positiv
     Orders of weight 0 are left out. Unless all factors are known to be ``positive``, the logarithm is taken of
     max(factor, tiny), and 1 / tiny is finite, so values and gradients are finite.
     """
-    used = [order for order, weight in enumerate(weights) if weight > 0]
-    if len(used) < len(weights):
-        factors = factors[..., used]
+    if 0 in weights:
+        factors = factors[..., [order for order, weight in enumerate(weights) if weight > 0]]
     tiny = torch.finfo(factors.dtype).tiny
     logs = factors.log() if positive else factors.clamp(min=tiny).log()
-    chosen = [weights[order] for order in used]
+    chosen = [weight for weight in weights if weight > 0]
     equal = len(set(chosen)) == 1  # then nothing is copied from the host
     mean = (logs.mean(-1) if equal else (logs * factors.new_tensor(chosen)).sum(-1)).exp()
     return mean if positive else torch.where((factors >= tiny).all(-1), mean, 0)
@@ -113,9 +112,10 @@ def closest_lengths(references: References, hypothesis_lengths: Tensor) -> Tenso
 
     An empty reference counts only where a sentence has no other.
     """
-    lengths = references.lengths.view(*references.lengths.shape, *(1,) * (hypothesis_lengths.dim() - 1))
+    lengths, more = references.lengths, (1,) * (hypothesis_lengths.dim() - 1)
     if lengths.shape[1] == 1:
-        return lengths.squeeze(1).expand_as(hypothesis_lengths)
+        return lengths.view(lengths.shape[0], *more).expand_as(hypothesis_lengths)
+    lengths = lengths.view(*lengths.shape, *more)
     absent = (lengths == 0) & (lengths.amax(1, keepdim=True) > 0)
     wanted = hypothesis_lengths.unsqueeze(1)
     distance = 2 * (lengths - wanted).abs() + (lengths > wanted)

@@ -6,6 +6,7 @@
    their states k = 1..c side by side.
 
    A part of the work is a chunk of columns of a sentence. */
+#include "rows.h"
 #include "token_stream.h"
 
 #define FEW 16  /* largest number of states of a pattern that runs in lanes */
@@ -286,13 +287,18 @@ static void chunk_close(Chunk *own) {
     free(own->states);
 }
 
-static int64_t count_states(const Chunk *own, int64_t order, int64_t column) {
+/* The states of the patterns of one order. */
+static void count_states(const Chunk *own, int64_t order, int64_t *restrict states) {
     const Patterns *of = own->patterns;
-    int64_t clip = of->clips[pattern_index(of, own->sentence, order, column)];
-    for (int64_t shift = 1; clip && shift < order; shift++)
-        if (pattern_overlaps(of, own->sentence, order, column, shift)) return ALONE;
-    clip = clip < of->steps ? clip : of->steps; /* a hypothesis of T tokens matches T times at most */
-    return clip > FEW ? ALONE : clip;
+    int64_t at = pattern_index(of, own->sentence, order, own->first), all = of->batch * of->orders * of->columns;
+    int64_t few = of->steps < FEW ? of->steps : FEW; /* a hypothesis of T tokens matches T times at most */
+    for (int64_t i = 0; i < own->last - own->first; i++) {
+        int64_t clip = of->clips[at + i];
+        states[i] = clip <= few ? clip : of->steps <= FEW ? few : ALONE;
+    }
+    for (int64_t shift = 1; shift < order; shift++)
+        for (int64_t i = 0; i < own->last - own->first; i++)
+            if (of->overlaps[(shift - 1) * all + at + i]) states[i] = states[i] ? ALONE : 0;
 }
 
 /* Finds which patterns run in lanes. */
@@ -303,12 +309,14 @@ static void chunk_load(Chunk *own, int64_t sentence, int64_t first) {
     own->first = first;
     own->last = first + chunk < of->columns ? first + chunk : of->columns;
     own->most = own->several = 0;
+    memset(own->states, 0, chunk * sizeof(int64_t));
+    for (int64_t order = 1; order <= of->orders; order++) {
+        const int64_t *states = own->states + order * chunk;
+        count_states(own, order, own->states + order * chunk);
+        for (int64_t i = 0; i < own->last - first; i++)
+            own->states[i] = states[i] > own->states[i] ? states[i] : own->states[i];
+    }
     for (int64_t i = 0; i < own->last - first; i++) {
-        own->states[i] = 0;
-        for (int64_t order = 1; order <= of->orders; order++) {
-            int64_t states = own->states[order * chunk + i] = count_states(own, order, first + i);
-            own->states[i] = states > own->states[i] ? states : own->states[i];
-        }
         own->several += own->states[i] > 1;
         own->most = own->states[i] > own->most ? own->states[i] : own->most;
     }
@@ -422,17 +430,27 @@ static int run_chunk(Chunk *own, const Pass *pass) {
     return run_specials(own, pass);
 }
 
+/* Clears the gradient of the columns of a chunk and of the next one, of a sentence. */
+static void clear_units(const Patterns *of, REAL *grad_units, int64_t sentence, int64_t first) {
+    int64_t count = of->columns - first < 2 * of->chunk ? of->columns - first : 2 * of->chunk;
+    for (int64_t e = 0; e < of->steps; e++)
+        memset(grad_units + (e * of->batch + sentence) * of->columns + first, 0, count * sizeof(REAL));
+}
+
 /* Chunks first..last - 1 of this call. Outputs that sentences share have shape (chunks, T, B, ...). */
 static int run_parts(const Patterns *of, const Pass *pass, int64_t first, int64_t last) {
     int64_t chunks = (of->columns + of->chunk - 1) / of->chunk, taken = (chunks - of->begin + of->apart - 1) / of->apart;
     Chunk own;
     int failed = chunk_open(&own, of);
     if (failed) return 1;
+    if (pass->grad) expect_rows(pass->grad_units, FLOAT32, 0, of->steps * of->batch, of->columns * sizeof(REAL) / sizeof(float));
     for (int64_t part = first; part < last && !failed; part++) {
         int64_t chunk = of->begin + part % taken * of->apart, cells = chunk * of->steps * of->batch;
         Pass here = *pass;
         if (pass->out) here.out += cells * of->orders;
-        else here.grad_alive += cells, here.grad_opening += cells;
+        if (pass->grad && of->alive) here.grad_alive += cells;
+        if (pass->grad && of->opening) here.grad_opening += cells;
+        if (pass->grad && of->begin == 0) clear_units(of, pass->grad_units, part / taken, chunk * of->chunk);
         chunk_load(&own, part / taken, chunk * of->chunk);
         failed = run_chunk(&own, &here);
     }
@@ -445,8 +463,9 @@ int matches(void *const *with, int64_t first, int64_t last) {
     return run_parts(with[0], &(Pass){.out = with[1]}, first, last);
 }
 
-/* From the gradient of the new matches, (T, B, N), adds to those of the inputs: units (T, B, L), of which a chunk also
-   changes the first N - 1 columns of the next, and alive and opening, (chunks, T, B). */
+/* From the gradient of the new matches, (T, B, N), adds to those of the inputs: alive and opening, (chunks, T, B), and
+   units (T, B, L), of which a chunk also changes the first N - 1 columns of the next. The call of every second chunk from
+   the first one on clears units before. */
 int matches_backward(void *const *with, int64_t first, int64_t last) {
     return run_parts(with[0], &(Pass){NULL, with[1], with[2], with[3], with[4]}, first, last);
 }

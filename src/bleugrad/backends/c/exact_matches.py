@@ -31,18 +31,16 @@ def _parts(inputs: Any, apart: int) -> tuple[Tensor, tuple[Any, ...], tuple[int,
     return unit_probs, fields, (steps, batch, -(-columns // CHUNK), orders)
 
 
-def backward(kept: None, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -> tuple[Tensor, ...] | None:
-    """The gradients of ``unit_probs``, ``alive`` and ``opening``, 0 for inputs that are None."""
+def backward(kept: None, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -> tuple[Tensor | None, ...] | None:
+    """The gradients of ``unit_probs``, ``alive`` and ``opening``, None for inputs that are None."""
     unit_probs, fields, (steps, batch, chunks, orders) = _parts(inputs, apart=2)
     if (library := library_for(unit_probs)) is None:
         return None
     problem = make_problem(NgramProblem, *fields)
-    grad_units = unit_probs.new_zeros(unit_probs.shape)
-    grad_alive, grad_opening = (unit_probs.new_zeros(chunks, steps, batch) for _ in range(2))
+    grad_units, grad = unit_probs.new_empty(unit_probs.shape), grads[0].contiguous()
+    others = [None if one is None else unit_probs.new_zeros(chunks, steps, batch) for one in inputs[1:3]]
     for problem.begin in range(min(2, chunks)):  # adjacent chunks write to the same columns
         parts = batch * len(range(problem.begin, chunks, 2))
-        found = (grad_units, grad_alive, grad_opening)
-        library.run("matches_backward", problem, unit_probs.numel() * orders // 2, grads[0], *found, parts=parts)
-    if chunks == 1:
-        return grad_units, grad_alive[0], grad_opening[0]
-    return grad_units, grad_alive.sum(0), grad_opening.sum(0)
+        work = unit_probs.numel() * orders // 2
+        library.run("matches_backward", problem, work, grad, grad_units, *others, parts=parts)
+    return grad_units, *(one if one is None else one[0] if chunks == 1 else one.sum(0) for one in others)

@@ -80,9 +80,11 @@ int row_probabilities(void *const *with, int64_t first, int64_t last) {
     const Rows *of = with[0];
     const int64_t *ids = with[2], *targets = with[3];
     float *matched = with[5], *log_probs = with[6], *opening = with[7], *means = with[8], *normalisers = with[9];
-    float sharpness = of->sharpness, *buffer = row_buffers(with[4], of->size, 1);
-    const float *starts = with[4] ? buffer + of->size : NULL;
+    float sharpness = of->sharpness, *buffer = row_buffers(with[4], of->size, 2), *restrict all = buffer + of->size;
+    const float *starts = with[4] ? buffer + 2 * of->size : NULL;
+    int many = of->number > of->size / LANES; /* then the probabilities of all tokens are computed first */
     if (!buffer) return 1;
+    expect_rows(matched, FLOAT32, first, last, of->number);
     for (int64_t r = first; r < last; r++) {
         const float *x = read_row(with[1], of->kind, r, of->size, buffer, 0);
         const int64_t *of_sentence = ids + r / of->steps * of->number;
@@ -92,8 +94,10 @@ int row_probabilities(void *const *with, int64_t first, int64_t last) {
         normalisers[3 * r + 1] = logf(sums.plain);
         normalisers[3 * r + 2] = logf(sums.sharp);
         inverse = 1 / sums.sharp;
+        for (int64_t i = 0; many && i < of->size; i++) all[i] = exp_nonpositive(sharpness * (x[i] - peak)) * inverse;
         for (int64_t j = 0; j < of->number; j++)
-            matched[r * of->number + j] = exp_nonpositive(sharpness * (x[of_sentence[j]] - peak)) * inverse;
+            matched[r * of->number + j] =
+                many ? all[of_sentence[j]] : exp_nonpositive(sharpness * (x[of_sentence[j]] - peak)) * inverse;
         if (starts) opening[r] = sums.opening * inverse;
         if (targets) means[r] = sums.logits / of->size - normalisers[3 * r + 1];
         for (int64_t j = 0; targets && j < of->chosen; j++) {
@@ -136,6 +140,17 @@ static void row_gradient(
     else scaled_softmax(x, starts, out, size, peak, sharpness, by, 0, 1, 0);
 }
 
+/* A sum of many terms that cancel, in double precision. */
+static double dot(const float *restrict x, const float *restrict y, int64_t size) {
+    double lanes[LANES] = {0}, sum = 0;
+    int64_t full = size / LANES * LANES;
+    for (int64_t i = 0; i < full; i += LANES)
+        for (int l = 0; l < LANES; l++) lanes[l] += x[i + l] * y[i + l];
+    for (int64_t i = full; i < size; i++) sum += x[i] * y[i];
+    for (int l = 0; l < LANES; l++) sum += lanes[l];
+    return sum;
+}
+
 /* The gradients of the outputs may be NULL. The result may be the logits themselves. */
 int row_probabilities_backward(void *const *with, int64_t first, int64_t last) {
     const Rows *of = with[0];
@@ -151,14 +166,13 @@ int row_probabilities_backward(void *const *with, int64_t first, int64_t last) {
         const int64_t *of_sentence = ids + r / of->steps * of->number;
         float *out = place_of_row(with[12], of->kind, r, of->size, buffers + of->size);
         float peak = normalisers[3 * r], plain = normalisers[3 * r + 1], sharp = normalisers[3 * r + 2];
-        double pulled = 0, own = of_means ? of_means[r] : 0; /* sums of many terms that cancel */
         const float *m = matched + r * of->number, *g = of_matched ? of_matched + r * of->number : NULL;
+        double pulled = g ? dot(m, g, of->number) : 0, own = of_means ? of_means[r] : 0;
         if (!isfinite(peak + plain + sharp)) {
             memset(out, 0, of->size * sizeof(float));
             write_row(with[12], of->kind, r, of->size, out);
             continue;
         }
-        for (int64_t j = 0; g && j < of->number; j++) pulled += m[j] * g[j];
         if (starts) pulled += opening[r] * of_opening[r];
         for (int64_t j = 0; of_log_probs && j < of->chosen; j++) own += of_log_probs[r * of->chosen + j];
         Factors by = {-own * expf(-plain), -sharpness * pulled * expf(-sharp), 0, of_means ? of_means[r] / of->size : 0};

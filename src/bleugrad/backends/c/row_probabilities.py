@@ -7,7 +7,6 @@ from torch import Tensor
 
 from bleugrad.backends.c.library import Problem, fields, run
 from bleugrad.backends.dispatch import Outputs
-from bleugrad.backends.operations import row_probabilities
 
 KINDS = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
 """The types of logits that the kernels read, by their number in ``rows.h``. All are computed in float32."""
@@ -19,11 +18,16 @@ class _Rows(Problem):
 
 def forward(keep: bool, *inputs: Any) -> tuple[Outputs, None] | None:
     """See :data:`bleugrad.backends.operations.row_probabilities`."""
-    logits, *asked, _, _ = inputs
+    logits, ids, targets, word_start, *_ = inputs
     if logits.dtype not in KINDS:
         return None
-    sizes, outputs = _sizes(*inputs), row_probabilities.shapes(*inputs)
-    done = run("row_probabilities", outputs[0], _Rows, sizes, (), logits, *asked, *outputs, work=logits.numel())
+    rows = logits.shape[:2]
+    matched = logits.new_empty(*rows, ids.shape[1], dtype=torch.float32)
+    log_probs, means = (0, 0) if targets is None else (targets.shape, rows)
+    others = (log_probs, 0 if word_start is None else rows, means, (*rows, 3))
+    outputs = (matched, *map(matched.new_empty, others))
+    given = (logits, ids, targets, word_start, *outputs)
+    done = run("row_probabilities", matched, _Rows, _sizes(*inputs), (), *given, work=logits.numel())
     return (outputs, None) if done else None
 
 
