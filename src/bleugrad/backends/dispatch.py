@@ -130,18 +130,14 @@ class Operation:
 
         Outside autocast, which would run matrix products in half precision.
         """
-        kind = outputs[0].device.type
-        off = torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
-        with off:
-            found = implementation and implementation.backward(kept, needs, grads, outputs, inputs)
-            for backend in self.backends if found is None else ():
-                if backend != "triton" or has_triton(outputs[0]):
-                    found = self._module(backend).backward(None, needs, grads, outputs, inputs)
-                if found is not None:
-                    break
-        if found is not None:
-            return self._place(found, needs, len(inputs))
-        raise AssertionError(f"no backend supports the backward pass of {self.name}")
+        kind, given = outputs[0].device.type, (needs, grads, outputs, inputs)
+        with torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext():
+            found = None if implementation is None else implementation.backward(kept, *given)
+            for backend in self.backends:
+                if found is None and (backend != "triton" or has_triton(outputs[0])):
+                    found = self._module(backend).backward(None, *given)
+        assert found is not None, f"no backend supports the backward pass of {self.name}"
+        return self._place(found, needs, len(inputs))
 
     def _place(self, found: Any, needs: tuple[bool, ...], number: int) -> list[Tensor | None]:
         gradients: list[Tensor | None] = [None] * number

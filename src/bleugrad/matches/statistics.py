@@ -93,7 +93,7 @@ def row_statistics(match_probs: Tensor, opening: Tensor, targets: Targets, metho
     words, patterns, ending = targets.words, targets.patterns, None
     assert patterns is not None
     if words is None and targets.eos_id is None:
-        known, probs = targets.limits[:, None], counted_first(match_probs, targets).transpose(0, 1).contiguous()
+        known, probs = targets.limits[:, None], counted_first(match_probs, targets).transpose(0, 1)
         lengths: Lengths = FixedLengths(torch.ones_like(known, dtype=probs.dtype), known)
         windows = RowWindows(probs, patterns, targets.limits)
         matches = method.rows(windows)

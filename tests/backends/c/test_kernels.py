@@ -136,6 +136,15 @@ def test_exponentials_are_as_exact_as_those_of_torch(seed):
     torch.testing.assert_close(opening, torch.ones(1, 1), rtol=1e-6, atol=0)  # every token opens a word
 
 
+@pytest.mark.parametrize("columns", [4, 5, 200])
+def test_few_and_many_columns_have_the_probabilities_of_a_softmax(seed, columns):
+    """From more than 4 of 64 tokens on, the probabilities of the whole row are computed first."""
+    logits, ids = torch.randn(2, 3, 64), torch.randint(64, (2, columns))
+    (found, *_), _ = row_probabilities.forward(True, logits, ids, None, None, 1.5, False)
+    wanted = (1.5 * logits.double()).softmax(2).gather(2, ids[:, None].expand(2, 3, columns))
+    torch.testing.assert_close(found.double(), wanted, rtol=1e-5, atol=0)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 def test_half_types_are_read_and_written_as_torch_does(dtype):
     """All 65,536 numbers are read; gradients of all sizes are rounded to the nearest number, ties to even."""

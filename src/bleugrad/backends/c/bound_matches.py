@@ -5,7 +5,7 @@ from typing import Any
 from torch import Tensor
 
 from bleugrad.backends.c.library import library_for, make_problem
-from bleugrad.backends.c.ngram_problem import CHUNK, NgramProblem
+from bleugrad.backends.c.ngram_problem import NgramProblem, sizes
 from bleugrad.backends.dispatch import Outputs
 
 
@@ -25,8 +25,7 @@ def backward(kept: None, needs: Any, grads: Any, outputs: Outputs, inputs: Any) 
     if (library := _library(inputs)) is None:
         return None
     found = (unit_probs.new_zeros(unit_probs.shape), unit_probs.new_zeros(unit_probs.shape[:2]))
-    work = unit_probs.numel() * clips.shape[1]
-    library.run("bound_backward", _problem(inputs), work, boundary, grads[0], *found)
+    library.run("bound_backward", _problem(inputs), found[0].numel() * clips.shape[1], boundary, grads[0], *found)
     return found[0], None, found[1]
 
 
@@ -38,5 +37,4 @@ def _library(inputs: Any) -> Any:
 
 def _problem(inputs: Any) -> Any:
     unit_probs, _, _, clips, spans = inputs
-    sizes = (*unit_probs.shape, clips.shape[1], CHUNK, 1, 0)
-    return make_problem(NgramProblem, sizes, unit_probs, clips, None, spans, None, None)
+    return make_problem(NgramProblem, sizes(unit_probs, clips.shape[1]), unit_probs, clips, None, spans, None, None)

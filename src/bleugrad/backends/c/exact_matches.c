@@ -132,7 +132,7 @@ typedef struct {
 
 static const REAL *special_unit(const Special *own, int64_t s, int64_t e) {
     const Patterns *of = own->patterns;
-    return of->units + (e * of->batch + own->sentence) * of->columns + own->column + own->order - s;
+    return of->units + unit_index(of, own->sentence, e) + own->column + own->order - s;
 }
 
 /* Returns 1 if an allocation fails. */
@@ -434,7 +434,7 @@ static int run_chunk(Chunk *own, const Pass *pass) {
 static void clear_units(const Patterns *of, REAL *grad_units, int64_t sentence, int64_t first) {
     int64_t count = of->columns - first < 2 * of->chunk ? of->columns - first : 2 * of->chunk;
     for (int64_t e = 0; e < of->steps; e++)
-        memset(grad_units + (e * of->batch + sentence) * of->columns + first, 0, count * sizeof(REAL));
+        memset(grad_units + unit_index(of, sentence, e) + first, 0, count * sizeof(REAL));
 }
 
 /* Chunks first..last - 1 of this call. Outputs that sentences share have shape (chunks, T, B, ...). */

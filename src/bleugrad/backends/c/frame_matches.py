@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from bleugrad.backends.c.library import library_for, make_problem
-from bleugrad.backends.c.ngram_problem import CHUNK, NgramProblem
+from bleugrad.backends.c.ngram_problem import NgramProblem, sizes
 from bleugrad.backends.dispatch import Outputs
 
 
@@ -35,7 +35,6 @@ def backward(kept: None, needs: Any, grads: Any, outputs: Outputs, inputs: Any) 
 
 def _problem(token_probs: Tensor, clips: Tensor, overlaps: Tensor) -> tuple[NgramProblem, int]:
     """The problem of the C functions, and the number of values they compute."""
-    steps, batch, columns = token_probs.shape
-    sizes = (steps, batch, columns, clips.shape[1], CHUNK, 1, 0)
-    problem = make_problem(NgramProblem, sizes, token_probs, clips, overlaps, None, None, None)
-    return problem, token_probs.numel() * sizes[3]
+    orders = clips.shape[1]
+    problem = make_problem(NgramProblem, sizes(token_probs, orders), token_probs, clips, overlaps, None, None, None)
+    return problem, token_probs.numel() * orders

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from bleugrad.backends.c.library import fields, library_for, make_problem
-from bleugrad.backends.c.ngram_problem import CHUNK, NgramProblem
+from bleugrad.backends.c.ngram_problem import NgramProblem, sizes
 from bleugrad.backends.dispatch import Outputs
 from bleugrad.backends.torch.path_matches import at_last, lengths_gradient
 
@@ -66,8 +66,6 @@ def _problem(token_probs: Tensor, clips: Tensor, overlaps: Tensor) -> Any:
     orders = torch.arange(1, clips.shape[1] + 1)
     automata = (clips > 1) | ((clips == 1) & overlaps.any(0))
     states = ((clips.clamp(max=steps) * automata).sum(2) * orders).sum(1)
-    problem = make_problem(
-        _Paths, (steps, batch, columns, len(orders), CHUNK, 1, 0), token_probs, clips, overlaps, None, None, None
-    )
+    problem = make_problem(_Paths, sizes(token_probs, len(orders)), token_probs, clips, overlaps, None, None, None)
     problem.width = steps + 1 + int(orders.sum()) * -(-columns // LANES) * LANES + int(states.max() if batch else 0)
     return problem

@@ -30,15 +30,12 @@ def forward(keep: bool, mass: Tensor) -> tuple[Outputs, Any] | None:
 
 def backward(kept: Any, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -> tuple[Tensor] | None:
     """The gradient of the masses."""
-    if kept is None:
-        result = forward(True, *inputs)
-        if result is None:
-            return None
-        kept = result[1]
-    sums, halves, shape, levels = kept
     library = library_for(inputs[0])
-    if library is None:
+    if kept is None and (result := forward(True, *inputs)) is not None:
+        kept = result[1]
+    if kept is None or library is None:
         return None
+    sums, halves, shape, levels = kept
     mass = inputs[0].contiguous()
     problem = make_problem(_Sums, (*mass.shape[1:], levels), mass, sums)
     grad = convolve_pairs_backward(grads[0], halves).reshape(shape).contiguous()

@@ -63,9 +63,9 @@ static void start(Stream *own) {
 static void take_units(Stream *own, int64_t step, int64_t row) {
     const Patterns *of = own->patterns;
     int64_t wide = own->width + of->orders, there = of->columns - own->first < wide ? of->columns - own->first : wide;
-    const REAL *from = of->units + (step * of->batch + own->sentence) * of->columns + own->first;
+    const REAL *from = of->units + unit_index(of, own->sentence, step) + own->first;
     for (int64_t i = 0; i < there && step + AHEAD < of->steps; i += LANES)
-        __builtin_prefetch(from + AHEAD * of->batch * of->columns + i); /* rows lie on different pages */
+        __builtin_prefetch(from + AHEAD * of->step + i); /* rows lie on different pages */
     memcpy(own->units + row * wide, from, there * sizeof(REAL));
     memset(own->units + row * wide + there, 0, (wide - there) * sizeof(REAL));
 }
@@ -138,9 +138,9 @@ static void backward_block(Stream *own, const Pass *pass, int64_t first, int64_t
     for (int64_t e = last - 1; e >= first; e--) {
         int64_t cell = e * of->batch + own->sentence;
         REAL alive = of->alive && e + 1 < of->steps ? of->alive[cell + of->batch] : 1;
-        REAL *restrict to = pass->grad_units + cell * of->columns + own->first;
+        REAL *restrict to = pass->grad_units + unit_index(of, own->sentence, e) + own->first;
         for (int64_t i = 0; i < there && e >= AHEAD; i += LANES)
-            __builtin_prefetch(to - AHEAD * of->batch * of->columns + i, 1);
+            __builtin_prefetch(to - AHEAD * of->step + i, 1);
         memset(own->grad_units, 0, wide * sizeof(REAL));
         for (int64_t order = 1; order <= of->orders; order++) {
             REAL given = pass->grad[cell * of->orders + order - 1];

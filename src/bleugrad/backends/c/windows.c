@@ -69,7 +69,7 @@ void block_take(Block *block, int64_t sentence, int64_t left) {
     block->sentence = sentence;
     block->left = left;
     for (int64_t e = 0; e < of->steps; e++) {
-        const REAL *from = of->units + (e * of->batch + sentence) * of->columns + left;
+        const REAL *from = of->units + unit_index(of, sentence, e) + left;
         memcpy(block->units + e * width, from, there * sizeof(REAL));
         memset(block->units + e * width + there, 0, (width - there) * sizeof(REAL));
     }
@@ -160,7 +160,7 @@ void block_give(const Block *block, REAL *grad_units) {
     int64_t width = block->width, there = of->columns - block->left < width ? of->columns - block->left : width;
     for (int64_t e = 0; e < of->steps; e++) {
         const REAL *restrict from = block->grad_units + e * width;
-        REAL *restrict to = grad_units + (e * of->batch + block->sentence) * of->columns + block->left;
+        REAL *restrict to = grad_units + unit_index(of, block->sentence, e) + block->left;
         for (int64_t l = 0; l < there; l++) to[l] += from[l];
     }
 }

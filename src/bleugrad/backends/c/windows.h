@@ -10,7 +10,8 @@
 typedef struct {
     int64_t steps, batch, columns, orders;
     int64_t chunk, apart, begin;    /* columns of a chunk; a call takes every `apart`-th chunk from `begin` on */
-    const REAL *units;              /* (T, B, L) */
+    int64_t step, row;              /* of units and their gradient, from a position and from a sentence to the next */
+    const REAL *units;              /* (T, B, L), in memory also (B, T, L) */
     const int64_t *clips;           /* (B, N, L) */
     const uint8_t *overlaps;        /* (N - 1, B, N, L) */
     const int64_t *spans;           /* (B, L), or NULL if all are 1 */
@@ -63,6 +64,11 @@ static inline REAL *block_windows(const Block *block, int64_t order) {
 static inline int64_t unit_span(const Patterns *of, int64_t sentence, int64_t column) {
     int64_t span = of->spans && column < of->columns ? of->spans[sentence * of->columns + column] : 1;
     return span <= of->steps ? span : of->steps + 1;
+}
+
+/* The first unit of a sentence at a position. */
+static inline int64_t unit_index(const Patterns *of, int64_t sentence, int64_t e) {
+    return e * of->step + sentence * of->row;
 }
 
 static inline int64_t pattern_index(const Patterns *of, int64_t sentence, int64_t order, int64_t column) {

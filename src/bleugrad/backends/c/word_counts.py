@@ -19,9 +19,7 @@ def forward(
     keep: bool, opening: Tensor, limits: Tensor, alive: Tensor | None, stop: Tensor | None
 ) -> tuple[Outputs, None] | None:
     """See :data:`bleugrad.backends.operations.word_counts`."""
-    direct = opening.numel() > 0 and (alive is not None or opening.shape[0] <= DIRECT_STEPS)
-    library = library_for(opening) if direct else None
-    if library is None:
+    if (library := _library(opening, alive)) is None:
         return None
     steps, batch = opening.shape
     probs = opening.new_empty(batch, steps + 1)
@@ -33,11 +31,14 @@ def forward(
 def backward(kept: None, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -> tuple[Tensor | None, ...] | None:
     """The gradients of ``opening``, ``alive`` and ``stop``, None for inputs that are None."""
     opening, _, alive, stop = inputs
-    direct = opening.numel() > 0 and (alive is not None or opening.shape[0] <= DIRECT_STEPS)
-    library = library_for(opening) if direct else None
-    if library is None:
+    if (library := _library(opening, alive)) is None:
         return None
     found = tuple(None if of is None else of.new_empty(of.shape) for of in (opening, alive, stop))
     work = opening.shape[0] * grads[0].numel()
     library.run("word_counts_backward", make_problem(_Counts, opening.shape, *inputs), work, grads[0], *found)
     return found
+
+
+def _library(opening: Tensor, alive: Tensor | None) -> Any:
+    direct = opening.numel() > 0 and (alive is not None or opening.shape[0] <= DIRECT_STEPS)
+    return library_for(opening) if direct else None
