@@ -1,7 +1,6 @@
 """NIST (Doddington, 2002): precisions of matches weighted by their information, and a penalty of the length."""
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -48,9 +47,12 @@ class NIST(PooledScore):
         0.4583
     """
 
-    def __init__(self, weights: Mapping[tuple[int, ...], float], max_order: int = 5, several: str = "best") -> None:
+    def __init__(
+        self, weights: Mapping[tuple[int, ...], float] | NGramWeights, max_order: int = 5, several: str = "best"
+    ) -> None:
         self.max_order, self.several = check_order(max_order), check_several(several)
-        self.weights = NGramWeights(weights, self.max_order)
+        ready = isinstance(weights, NGramWeights)
+        self.weights = weights if ready else NGramWeights.from_mapping(weights, self.max_order)
 
     def __repr__(self) -> str:
         return f"NIST({self.weights!r}, {self.max_order}, several={self.several!r})"
@@ -80,7 +82,7 @@ class NIST(PooledScore):
         opens, size = None, None
         if word_start is not None:
             size = word_start.numel() if isinstance(word_start, Tensor) else 0
-            opens = check_word_start(word_start, size).tolist()
+            opens = check_word_start(word_start, size).cpu()
         prepared = prepare_references(
             references,
             batch=len(references) if isinstance(references, Sequence) or getattr(references, "ndim", False) else 0,
@@ -90,20 +92,7 @@ class NIST(PooledScore):
             eos_id=None if eos_id is None else check_int("eos_id", eos_id),
             ignore_index=check_int("ignore_index", ignore_index),
         )
-        counts: Counter[tuple[int, ...]] = Counter()
-        shorter: dict[tuple[int, ...], tuple[int, ...]] = {}
-        for row, length in zip(prepared.ids.flatten(0, 1).tolist(), prepared.lengths.flatten().tolist(), strict=True):
-            tokens = row[:length]
-            starts = [t for t in range(length) if t == 0 or opens is None or opens[tokens[t]]]
-            bounds = [*starts, length]
-            for first in range(len(starts)):
-                for last in range(first + 1, min(first + max_order, len(starts)) + 1):
-                    gram = tuple(tokens[bounds[first] : bounds[last]])
-                    counts[gram] += 1
-                    shorter[gram] = tuple(tokens[bounds[first] : bounds[last - 1]])
-            counts[()] += len(starts)
-        weights = {gram: math.log2(counts[shorter[gram]] / counts[gram]) for gram in shorter}
-        return cls(weights, max_order, several)
+        return cls(NGramWeights.information(prepared, opens, max_order), max_order, several)
 
     @property
     def number_of_sums(self) -> int:
