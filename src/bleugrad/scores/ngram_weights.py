@@ -14,8 +14,8 @@ from bleugrad.references.sequences import References, reads_back
 class NGramWeights:
     """A trie of n-grams as a sorted table: (node, token) leads to the next node, and each node has a weight.
 
-    Nothing is hashed, so no two n-grams are ever confused. A call looks up all n-grams of a batch in O(U N log P) steps
-    for U units and P n-grams.
+    A call looks up all n-grams of a batch in O(U N log P) steps for U units and P n-grams. A table of hashes guesses
+    where a key is. Guesses are compared with the key, so no two n-grams are ever confused.
 
     Args:
         keys: (P,) ``node * tokens + token``, ascending: entry i leads to node i + 1, and the root is node 0.
@@ -29,6 +29,8 @@ class NGramWeights:
         self.keys, self.values = torch.cat([keys, keys.new_tensor([(self.dead + 1) * tokens])]), pad(values, (1, 1))
         self.inner = torch.zeros(self.dead + 1, dtype=torch.bool).index_fill(0, keys // tokens, True)
         self.first = self._child(self.keys, torch.arange(tokens))
+        self.guesses = torch.full((1 << (4 * len(keys) + 4).bit_length(),), len(keys))
+        self.guesses[self._slot(keys)] = torch.arange(len(keys))
 
     @classmethod
     def from_mapping(cls, weights: object, max_order: int) -> "NGramWeights":
@@ -99,13 +101,18 @@ class NGramWeights:
         values, ids = values.to(widest_float(ids.device)), ids.clamp(max=self.tokens - 1)
         if needed is not None and reads_back(ids):
             flat, wanted = ids.t().flatten(), needed.transpose(1, 2).flatten(1)
-            weights, node = values.new_zeros(wanted.shape), first[flat]
-            weights[0], place, inner = values[node], slice(None), self.inner.to(ids.device)
+            inner, guesses = self.inner.to(ids.device), self.guesses.to(ids.device)
+            weights, node = values.new_zeros(wanted.shape), first.index_select(0, flat)
+            weights[0], place = values.index_select(0, node), torch.arange(len(flat), device=ids.device)
             for order in range(1, self.max_order):
-                on = (inner[node] & wanted[order][place]).nonzero().squeeze(1)
-                place, node = on if order == 1 else place[on], node[on]
-                node = self._child(keys, node * self.tokens + flat[place + order * len(ids)])
-                weights[order][place] = values[node]
+                on = (inner.index_select(0, node) & wanted[order].index_select(0, place)).nonzero().squeeze(1)
+                place, node = place[on], node[on]
+                key = node * self.tokens + flat.index_select(0, place + order * len(ids))
+                at = guesses.index_select(0, self._slot(key))
+                other = (keys.index_select(0, at) != key).nonzero().squeeze(1)
+                at[other] = torch.searchsorted(keys, key[other])
+                node = torch.where(keys.index_select(0, at) == key, at + 1, self.dead)
+                weights[order].index_copy_(0, place, values.index_select(0, node))
             return weights.view(self.max_order, *ids.t().shape).transpose(1, 2)
         found = torch.full((self.max_order, *starts.shape), self.dead, device=ids.device)
         if found.numel() == 0 or ids.shape[1] == 0:
@@ -122,3 +129,8 @@ class NGramWeights:
         """The node that keys, of a node and a token, lead to."""
         place = torch.searchsorted(keys, key)
         return torch.where(keys[place] == key, place + 1, self.dead)
+
+    def _slot(self, key: Tensor) -> Tensor:
+        """Where keys are guessed: the highest bits of the product with an odd number."""
+        bits = len(self.guesses).bit_length() - 1
+        return (key * -7046029254386353131) >> (64 - bits) & (len(self.guesses) - 1)
