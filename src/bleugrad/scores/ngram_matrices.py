@@ -59,13 +59,15 @@ def ranked_columns(
     kind = torch.uint8 if max(steps, width) < 256 else torch.int32
     ranks = torch.zeros(max_order, steps, x.shape[1], dtype=kind, device=x.device)
     counts = torch.zeros(max_order, y.shape[0], steps, x.shape[1], dtype=kind, device=x.device)
-    same, there = same_token, token_there
+    same, there, repeats = same_token, token_there, True
     for order in range(min(max_order, steps, width)):
         if order > 0:
-            same = same[:-1, :-1] & same_token[order:, order:]
             there = there[:, :-1, :-1] & token_there[:, order:, order:]
-        torch.sum(same, 0, dtype=kind, out=ranks[order, : steps - order])
         counts[order, :, : steps - order] = there.sum(1, dtype=kind)
+        if repeats:  # else no longer n-gram repeats itself
+            same = same[:-1, :-1] & same_token[order:, order:] if order > 0 else same
+            torch.sum(same, 0, dtype=kind, out=ranks[order, : steps - order])
+            repeats = not reads_back(ranks) or bool(ranks[order].any())
     return ranks, counts
 
 

@@ -1,7 +1,6 @@
 """NIST (Doddington, 2002): precisions of matches weighted by their information, and a penalty of the length."""
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -11,8 +10,9 @@ from bleugrad.arguments import check_int, check_order
 from bleugrad.matches.statistics import ExpectedStatistics
 from bleugrad.references.sequences import IdLists, prepare_references
 from bleugrad.references.targets import check_word_start
+from bleugrad.scores.bleu import ngram_totals
 from bleugrad.scores.ngram_weights import NGramWeights
-from bleugrad.scores.pooled import PooledScore, best, check_several, expected_ratio, ngrams, reference_matches
+from bleugrad.scores.pooled import PooledScore, best, check_several, expected_ratio, reference_matches
 
 BETA = math.log(0.5) / math.log(1.5) ** 2
 """The penalty is 1 / 2 where a hypothesis has 2 / 3 of the length of the reference."""
@@ -50,7 +50,7 @@ class NIST(PooledScore):
 
     def __init__(self, weights: Mapping[tuple[int, ...], float], max_order: int = 5, several: str = "best") -> None:
         self.max_order, self.several = check_order(max_order), check_several(several)
-        self.weights = NGramWeights(weights, self.max_order)
+        self.weights = NGramWeights.from_mapping(weights, self.max_order)
 
     def __repr__(self) -> str:
         return f"NIST({self.weights!r}, {self.max_order}, several={self.several!r})"
@@ -76,11 +76,10 @@ class NIST(PooledScore):
             eos_id: references are cut before it.
             ignore_index: the padding id.
         """
-        check_order(max_order)
-        opens, size = None, None
+        score, opens, size = cls({}, max_order, several), None, None
         if word_start is not None:
             size = word_start.numel() if isinstance(word_start, Tensor) else 0
-            opens = check_word_start(word_start, size).tolist()
+            opens = check_word_start(word_start, size).cpu()
         prepared = prepare_references(
             references,
             batch=len(references) if isinstance(references, Sequence) or getattr(references, "ndim", False) else 0,
@@ -90,20 +89,8 @@ class NIST(PooledScore):
             eos_id=None if eos_id is None else check_int("eos_id", eos_id),
             ignore_index=check_int("ignore_index", ignore_index),
         )
-        counts: Counter[tuple[int, ...]] = Counter()
-        shorter: dict[tuple[int, ...], tuple[int, ...]] = {}
-        for row, length in zip(prepared.ids.flatten(0, 1).tolist(), prepared.lengths.flatten().tolist(), strict=True):
-            tokens = row[:length]
-            starts = [t for t in range(length) if t == 0 or opens is None or opens[tokens[t]]]
-            bounds = [*starts, length]
-            for first in range(len(starts)):
-                for last in range(first + 1, min(first + max_order, len(starts)) + 1):
-                    gram = tuple(tokens[bounds[first] : bounds[last]])
-                    counts[gram] += 1
-                    shorter[gram] = tuple(tokens[bounds[first] : bounds[last - 1]])
-            counts[()] += len(starts)
-        weights = {gram: math.log2(counts[shorter[gram]] / counts[gram]) for gram in shorter}
-        return cls(weights, max_order, several)
+        score.weights = NGramWeights.information(prepared, opens, max_order)
+        return score
 
     @property
     def number_of_sums(self) -> int:
@@ -114,17 +101,16 @@ class NIST(PooledScore):
         """See :class:`bleugrad.scores.pooled.PooledScore`."""
         matches, totals, probs, chosen = self._parts(statistics)
         support, given = statistics.lengths.support[:, None], statistics.references.lengths
-        if self.several == "best":
+        wanted, counted = given.to(probs.dtype), (given > 0).to(probs.dtype)
+        if chosen is not None:
             matches = matches.gather(1, chosen[..., None].expand(-1, 1, -1, matches.shape[3]))
-            wanted = given.gather(1, chosen.squeeze(1)).to(probs.dtype).mean(1, keepdim=True)
-        else:
-            wanted = given.to(probs.dtype)
+            wanted = wanted.gather(1, chosen.squeeze(1)).mean(1, keepdim=True)
+            counted = torch.ones_like(wanted)
         penalty = length_penalty(support.to(probs.dtype), wanted[..., None])[:, :, None]
         if matches.shape[3] == penalty.shape[3]:
             values = expected_ratio(matches * penalty, totals, probs).sum(2)
         else:
             values = (expected_ratio(matches, totals, probs) * (penalty * probs).sum(3)).sum(2)
-        counted = torch.ones_like(values) if self.several == "best" else (given > 0).to(values.dtype)
         return (values * counted).sum(1) / counted.sum(1).clamp(min=1)
 
     def sums(self, statistics: ExpectedStatistics) -> Tensor:
@@ -132,7 +118,7 @@ class NIST(PooledScore):
         matches, totals, probs, chosen = self._parts(statistics)
         found, given = matches.sum(3), statistics.references.lengths
         lengths = given.to(found.dtype)[..., None].expand_as(found)
-        if self.several == "best":
+        if chosen is not None:
             found, lengths = (part.gather(1, chosen).squeeze(1) for part in (found, lengths))
         else:
             share = (given > 0).to(found.dtype) / (given > 0).sum(1, keepdim=True).clamp(min=1)
@@ -147,16 +133,15 @@ class NIST(PooledScore):
         precision: Tensor = (matches / torch.where(totals > 0, totals, 1)).sum()
         return precision * length_penalty(sums[-1], sums[-2])
 
-    def _parts(self, statistics: ExpectedStatistics) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def _parts(self, statistics: ExpectedStatistics) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
         """Weighted matches (B, K, N, S), totals (B, 1, N, S), P(length) (B, 1, 1, S), best reference (B, 1, N)."""
         matches, lengths = reference_matches(statistics, self.weights, joint=True), statistics.lengths
-        orders = range(1, self.max_order + 1)
-        totals = torch.stack([ngrams(lengths.support, order) for order in orders], 1)[:, None].to(matches.dtype)
-        probs, given = lengths.probs[:, None, None], statistics.references.lengths
-        quality = expected_ratio(matches.detach(), totals, probs)
-        longest = quality >= quality.amax(1, keepdim=True)
-        chosen = [best(longest[:, :, n] * (given + 1), given > 0) for n in range(self.max_order)]
-        return matches, totals, probs, torch.stack(chosen, 2)
+        totals, probs = ngram_totals(lengths, self.max_order)[:, None].to(matches.dtype), lengths.probs[:, None, None]
+        if self.several == "mean" or matches.shape[1] == 1:
+            return matches, totals, probs, None
+        quality, given = expected_ratio(matches.detach(), totals, probs), statistics.references.lengths[..., None]
+        longest = (quality >= quality.amax(1, keepdim=True)) * (given + 1)
+        return matches, totals, probs, best(longest, given > 0)
 
 
 def length_penalty(length: Tensor, wanted: Tensor) -> Tensor:

@@ -94,5 +94,5 @@ def over_references(values: Tensor, references: References, several: str, qualit
 
 
 def best(quality: Tensor, given: Tensor) -> Tensor:
-    """The index of the given reference of the highest quality, (B, K) to (B, 1)."""
+    """The index of the given reference of the highest quality, (B, K, ...) to (B, 1, ...)."""
     return quality.detach().masked_fill(~given, -1).argmax(1, keepdim=True)

@@ -55,7 +55,7 @@ class TokenMatches:
         """See ``ReferenceMatches``: (B, K, N, 1), of one length."""
         if weigh is None:
             return self._of_each
-        needed = self._ranked[1].amax(1).gt(0).transpose(1, 2) if self.tokens is self.ids else None
+        needed = self._ranked[1].gt(0).any(1).transpose(1, 2) if self.tokens is self.ids else None
         weights = weigh(self.tokens, self.starts, self.spans, needed)
         return self._summed(self._new * weights.transpose(1, 2)[:, None])
 
