@@ -52,15 +52,8 @@ def reward_samples(
 ) -> RewardedSamples:
     """Smoothed sentence BLEU of sequences: exact, equal to :func:`bleugrad.bleu`.
 
-    Args:
-        tokens: (B, S, T) ids.
-        valid: (B, S, T) or (B, 1, T) bool, positions that count. A sequence is the tokens there before EOS.
-        references: those of the B sentences, in tokens.
-        score: orders, weights and smoothing.
-        eos_id: sequences end before it.
-        word_start: (V,) bool, tokens that open a word; None to count tokens.
-
-    O(B S N (T + L) log(T + L)) time.
+    A sequence is the tokens (B, S, T) at ``valid`` (B, S, T) or (B, 1, T) positions before EOS. ``references`` are of
+    the B sentences, in tokens. With ``word_start`` (V,) words are counted. O(B S N (T + L) log(T + L)) time.
     """
     batch, samples, _ = tokens.shape
     valid = valid.expand_as(tokens)
