@@ -26,8 +26,7 @@ def forward(keep: bool, *inputs: Any) -> tuple[Outputs, None] | None:
     log_probs, means = (0, 0) if targets is None else (targets.shape, rows)
     others = (log_probs, 0 if word_start is None else rows, means, (*rows, 3))
     outputs = (matched, *map(matched.new_empty, others))
-    given = (logits, ids, targets, word_start, *outputs)
-    done = run("row_probabilities", matched, _Rows, _sizes(*inputs), (), *given, work=logits.numel())
+    done = run("row_probabilities", matched, _Rows, _sizes(*inputs), (), *inputs[:4], *outputs, work=logits.numel())
     return (outputs, None) if done else None
 
 
