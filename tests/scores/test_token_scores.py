@@ -9,6 +9,7 @@ import torch
 
 import bleugrad
 from bleugrad.scores import token_matches
+from bleugrad.scores.ngram_weights import NGramWeights
 from tests.cases import assert_near
 from tests.oracles import scores as oracle
 from tests.oracles.counting import sentence_bleu
@@ -203,6 +204,30 @@ def test_information_of_words_is_that_of_their_tokens(rng):
         other = bleugrad.token_score(hypotheses, references, bleugrad.NIST(wanted, 3), word_start=starts, level=level)
         torch.testing.assert_close(score, other, rtol=0, atol=1e-12)
         assert score.sum() > 0
+
+
+@pytest.mark.parametrize("starts", [None, torch.tensor([True, False, True])])
+def test_information_is_its_definition(rng, starts):
+    """Of n-grams that occur once and often, in tokens and in words, with references of no tokens among them."""
+    for _ in range(15):
+        hypotheses, references = draw(rng, sentences=6)
+        references[0].append([])
+        flat = [reference for several in references for reference in several]
+        units = [split(one, starts) if starts is not None else [(token,) for token in one] for one in flat]
+        weights = {tuple(t for unit in gram for t in unit): w for gram, w in oracle.information(units, 4).items()}
+        options = {"word_start": starts, "level": "sentence"}
+        found = bleugrad.NIST.from_references(references, max_order=4, word_start=starts)
+        wanted = bleugrad.token_score(hypotheses, references, bleugrad.NIST(weights, 4), **options)
+        assert_near(bleugrad.token_score(hypotheses, references, found, **options), wanted, 1e-12)
+
+
+def test_a_weight_is_found_where_the_guess_is_wrong(rng, monkeypatch):
+    hypotheses, references = draw(rng, sentences=20)
+    score = lambda: bleugrad.token_score(hypotheses, references, bleugrad.NIST.from_references(references))  # noqa: E731
+    wanted = score()
+    monkeypatch.setattr(NGramWeights, "_slot", lambda self, key: torch.zeros_like(key))  # one guess for all keys
+    assert score().item() == pytest.approx(wanted.item(), abs=1e-12)
+    assert wanted > 0
 
 
 # Rewards

@@ -61,7 +61,7 @@ def reward_samples(
     ids, lengths = close_up(torch.where(kept, tokens, 0).flatten(0, 1), kept.flatten(0, 1))
     folded = References(references.ids.repeat_interleave(samples, 0), references.lengths.repeat_interleave(samples, 0))
     if word_start is not None:
-        ids, lengths, folded = in_words(ids, lengths, folded, word_start.to(ids.device))
+        ids, lengths, folded, *_ = in_words(ids, lengths, folded, word_start.to(ids.device))
     matches = clipped_matches(ids, lengths, folded, score.max_order)
     kind = widest_float(tokens.device)
     rewards = score_matches(matches.to(kind), lengths, closest_lengths(folded, lengths), score)

@@ -126,9 +126,9 @@ def _id_list(name: str, row: Sequence[int]) -> list[int]:
 
 
 def prepare_hypotheses(
-    hypotheses: Tensor | Sequence[Sequence[int]], lengths: Tensor | None, ignore_index: int
+    hypotheses: Tensor | Sequence[Sequence[int]], lengths: Tensor | None, ignore_index: int, eos_id: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Hypotheses (B, T) closed up, and their lengths (B,)."""
+    """Hypotheses (B, T) closed up, cut before their first ``eos_id``, and their lengths (B,)."""
     if not isinstance(hypotheses, Tensor | Sequence) or isinstance(hypotheses, str):
         raise TypeError(f"hypotheses is a {type(hypotheses).__name__}; expected a tensor or nested lists of token ids")
     if not isinstance(hypotheses, Tensor):
@@ -136,7 +136,7 @@ def prepare_hypotheses(
     ids = check_ids("hypotheses", hypotheses)
     if ids.dim() != 2:
         raise ValueError(f"hypotheses has shape {tuple(ids.shape)}; expected (B, T)")
-    valid = ids != ignore_index
+    valid = before_eos(ids, ids != ignore_index, eos_id)
     if lengths is not None:
         lengths = check_lengths("hypothesis_lengths", lengths, ids.shape[0], ids.shape[1], ids.device)
         valid = valid & (torch.arange(ids.shape[1], device=ids.device) < lengths[:, None])

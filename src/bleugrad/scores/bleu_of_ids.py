@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from bleugrad.arguments import LEVELS, check_choice, check_int
 from bleugrad.backends.dtypes import widest_float
@@ -74,7 +75,7 @@ def bleu(
         references, batch=ids.shape[0], of="hypotheses", device=ids.device, ignore_index=ignore_index
     )
     if word_start is not None:
-        ids, lengths, prepared = in_words(ids, lengths, prepared, word_start)
+        ids, lengths, prepared, *_ = in_words(ids, lengths, prepared, word_start)
     matches = clipped_matches(ids, lengths, prepared, max_order)
     orders = torch.arange(max_order, device=ids.device)
     totals = (lengths[:, None] - orders).clamp(min=0)
@@ -106,23 +107,20 @@ def bleu_of_counts(
 
 def in_words(
     hypotheses: Tensor, lengths: Tensor, references: References, word_start: Tensor
-) -> tuple[Tensor, Tensor, References]:
-    """Hypotheses and references as sequences of words instead of tokens, numbered together."""
+) -> tuple[Tensor, Tensor, References, Tensor, Tensor]:
+    """Hypotheses and references as words instead of tokens, numbered together.
+
+    Then (B, T) each, where the words of hypotheses begin and how many tokens they have.
+    """
     width = max(hypotheses.shape[1], references.ids.shape[2])
-    pad = torch.nn.functional.pad
-    ids = torch.cat(
-        [
-            pad(hypotheses, (0, width - hypotheses.shape[1]))[:, None],
-            pad(references.ids, (0, width - references.ids.shape[2])),
-        ],
-        1,
-    )
+    ids = torch.cat([pad(part, (0, width - part.shape[2])) for part in (hypotheses[:, None], references.ids)], 1)
     vocabulary = word_start.numel() if isinstance(word_start, Tensor) else 0
     check_word_start(word_start, vocabulary)
     check_range("hypotheses or references", ids, None, vocabulary, -1)
-    together = References(ids, torch.cat([lengths[:, None], references.lengths], 1))
-    words = segment(together, word_start.to(ids.device)).references
-    return words.ids[:, 0], words.lengths[:, 0], References(words.ids[:, 1:], words.lengths[:, 1:])
+    words = segment(References(ids, torch.cat([lengths[:, None], references.lengths], 1)), word_start.to(ids.device))
+    units, sizes = words.references.ids, words.references.lengths
+    starts, spans = (values[:, : units.shape[2]] for values in (words.starts, words.spans))
+    return units[:, 0], sizes[:, 0], References(units[:, 1:], sizes[:, 1:]), starts, spans
 
 
 def clipped_matches(hypotheses: Tensor, lengths: Tensor, references: References, max_order: int) -> Tensor:

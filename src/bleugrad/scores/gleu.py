@@ -5,14 +5,7 @@ from torch import Tensor
 
 from bleugrad.arguments import check_order
 from bleugrad.matches.statistics import ExpectedStatistics
-from bleugrad.scores.pooled import (
-    PooledScore,
-    all_ngrams,
-    check_several,
-    expected_ratio,
-    over_references,
-    reference_matches,
-)
+from bleugrad.scores.pooled import PooledScore, check_several, expected_ratio, over_references, reference_matches
 
 
 class GLEU(PooledScore):
@@ -68,3 +61,9 @@ class GLEU(PooledScore):
         of_reference = all_ngrams(statistics.references.lengths, self.max_order)[..., None]
         most, probs = torch.maximum(of_hypothesis, of_reference).to(matches.dtype), lengths.probs[:, None]
         return expected_ratio(matches, most, probs), matches.sum(2), (most * probs).sum(2)
+
+
+def all_ngrams(lengths: Tensor, max_order: int) -> Tensor:
+    """The number of n-grams of all orders up to ``max_order``."""
+    orders = lengths.clamp(max=max_order)
+    return orders * lengths - orders * (orders - 1) // 2

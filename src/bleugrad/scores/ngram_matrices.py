@@ -17,16 +17,9 @@ def count_columns(hypotheses: Tensor, lengths: Tensor, references: References, m
     (N, T, B) each, column sums of S^n and of P^n; of several references the largest count. Where a window does not fit,
     v^y is 0. O(T (T + L)) time and memory per sentence and order.
     """
-    batch, steps = hypotheses.shape
-    number, width = references.ids.shape[1:]
-    position = torch.arange(max(steps, width), device=hypotheses.device)
-    x = hypotheses.masked_fill(position[:steps] >= lengths[:, None], -1).t()
-    y = references.ids.masked_fill(position[:width] >= references.lengths[..., None], -2).permute(1, 2, 0)
-    x_bytes, y_bytes = byte_planes(x, y)
-    same_token = equal_bytes([byte[:, None] for byte in x_bytes], x_bytes)
-    token_there = equal_bytes([byte[:, :, None] for byte in y_bytes], x_bytes)
-    counts = torch.uint8 if max(steps, width) < 256 else torch.int32
-    v_x, v_y = torch.zeros(2, max_order, steps, batch, dtype=counts, device=x.device)
+    same_token, token_there, counts = _of_tokens(hypotheses, lengths, references)
+    number, width, steps, batch = token_there.shape
+    v_x, v_y = torch.zeros(2, max_order, steps, batch, dtype=counts, device=same_token.device)
     same, there = same_token, token_there
     for order in range(min(max_order, steps, width)):
         if order > 0:
@@ -48,17 +41,12 @@ def ranked_columns(
     (N, T, B), sums over the part of S^n above its diagonal, and (N, K, T, B), column sums of P^n, 0 where a window does
     not fit: position i is a new match with reference k where the first is below the second.
     """
-    steps, width = hypotheses.shape[1], references.ids.shape[2]
-    position = torch.arange(max(steps, width), device=hypotheses.device)
-    x = hypotheses.masked_fill(position[:steps] >= lengths[:, None], -1).t()
-    y = references.ids.masked_fill(position[:width] >= references.lengths[..., None], -2).permute(1, 2, 0)
-    x_bytes, y_bytes = byte_planes(x, y)
-    same_token = equal_bytes([byte[:, None] for byte in x_bytes], x_bytes)
-    same_token &= (position[:steps, None] < position[:steps]).view(torch.uint8)[..., None]
-    token_there = equal_bytes([byte[:, :, None] for byte in y_bytes], x_bytes)
-    kind = torch.uint8 if max(steps, width) < 256 else torch.int32
-    ranks = torch.zeros(max_order, steps, x.shape[1], dtype=kind, device=x.device)
-    counts = torch.zeros(max_order, y.shape[0], steps, x.shape[1], dtype=kind, device=x.device)
+    same_token, token_there, kind = _of_tokens(hypotheses, lengths, references)
+    number, width, steps, batch = token_there.shape
+    position = torch.arange(steps, device=same_token.device)
+    same_token &= (position[:, None] < position).view(torch.uint8)[..., None]
+    ranks = same_token.new_zeros(max_order, steps, batch, dtype=kind)
+    counts = same_token.new_zeros(max_order, number, steps, batch, dtype=kind)
     same, there, repeats = same_token, token_there, True
     for order in range(min(max_order, steps, width)):
         if order > 0:
@@ -69,6 +57,18 @@ def ranked_columns(
             torch.sum(same, 0, dtype=kind, out=ranks[order, : steps - order])
             repeats = not reads_back(ranks) or bool(ranks[order].any())
     return ranks, counts
+
+
+def _of_tokens(hypotheses: Tensor, lengths: Tensor, references: References) -> tuple[Tensor, Tensor, torch.dtype]:
+    """S^1 (T, T, B) and P^1 (K, R, T, B) as uint8, and an integer type for the sums of their columns."""
+    steps, width = hypotheses.shape[1], references.ids.shape[2]
+    position = torch.arange(max(steps, width), device=hypotheses.device)
+    x = hypotheses.masked_fill(position[:steps] >= lengths[:, None], -1).t()
+    y = references.ids.masked_fill(position[:width] >= references.lengths[..., None], -2).permute(1, 2, 0)
+    x_bytes, y_bytes = byte_planes(x, y)
+    same = equal_bytes([byte[:, None] for byte in x_bytes], x_bytes)
+    there = equal_bytes([byte[:, :, None] for byte in y_bytes], x_bytes)
+    return same, there, torch.uint8 if max(steps, width) < 256 else torch.int32
 
 
 def byte_planes(*ids: Tensor) -> list[list[Tensor]]:

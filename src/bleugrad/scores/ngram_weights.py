@@ -28,7 +28,6 @@ class NGramWeights:
         self.tokens, self.max_order, self.dead = tokens, max_order, len(keys) + 1
         self.keys, self.values = torch.cat([keys, keys.new_tensor([(self.dead + 1) * tokens])]), pad(values, (1, 1))
         self.inner = torch.zeros(self.dead + 1, dtype=torch.bool).index_fill(0, keys // tokens, True)
-        self.first = self._child(self.keys, torch.arange(tokens))
         self.guesses = torch.full((1 << (4 * len(keys) + 4).bit_length(),), len(keys))
         self.guesses[self._slot(keys)] = torch.arange(len(keys))
 
@@ -95,19 +94,20 @@ class NGramWeights:
             starts: (B, U), where each unit, token or word, begins.
             spans: (B, U), its tokens.
             needed: (N, B, U) bool, n-grams that are looked up, in tokens alone; if one is, so is the one of the order
-                below it. Others have any weight. Without it all are looked up.
+                below it. Others have weight 0. Without it all are looked up.
         """
-        keys, values, first = (one.to(ids.device) for one in (self.keys, self.values, self.first))
+        keys, values, inner, guesses = (
+            one.to(ids.device) for one in (self.keys, self.values, self.inner, self.guesses)
+        )
         values, ids = values.to(widest_float(ids.device)), ids.clamp(max=self.tokens - 1)
         if needed is not None and reads_back(ids):
             flat, wanted = ids.t().flatten(), needed.transpose(1, 2).flatten(1)
-            inner, guesses = self.inner.to(ids.device), self.guesses.to(ids.device)
-            weights, node = values.new_zeros(wanted.shape), first.index_select(0, flat)
-            weights[0], place = values.index_select(0, node), torch.arange(len(flat), device=ids.device)
-            for order in range(1, self.max_order):
+            weights, place = values.new_zeros(wanted.shape), torch.arange(len(flat), device=ids.device)
+            node = torch.zeros_like(place)
+            for order in range(self.max_order):
                 on = (inner.index_select(0, node) & wanted[order].index_select(0, place)).nonzero().squeeze(1)
-                place, node = place[on], node[on]
-                key = node * self.tokens + flat.index_select(0, place + order * len(ids))
+                place = place.index_select(0, on)
+                key = node.index_select(0, on) * self.tokens + flat.index_select(0, place + order * len(ids))
                 at = guesses.index_select(0, self._slot(key))
                 other = (keys.index_select(0, at) != key).nonzero().squeeze(1)
                 at[other] = torch.searchsorted(keys, key[other])
@@ -120,15 +120,11 @@ class NGramWeights:
         steps = pad(spans, (0, self.max_order - 1)).unfold(1, self.max_order, 1).cumsum(2).permute(2, 0, 1)
         node, row = torch.zeros_like(starts), torch.arange(len(ids), device=ids.device)[:, None]
         for step in range(int(steps.max())):
-            token = ids[row, (starts + step).clamp(max=ids.shape[1] - 1)]
-            node = self._child(keys, node * self.tokens + token)
+            key = node * self.tokens + ids[row, (starts + step).clamp(max=ids.shape[1] - 1)]
+            at = torch.searchsorted(keys, key)
+            node = torch.where(keys[at] == key, at + 1, self.dead)
             found = torch.where(steps == step + 1, node, found)
         return values[found]
-
-    def _child(self, keys: Tensor, key: Tensor) -> Tensor:
-        """The node that keys, of a node and a token, lead to."""
-        place = torch.searchsorted(keys, key)
-        return torch.where(keys[place] == key, place + 1, self.dead)
 
     def _slot(self, key: Tensor) -> Tensor:
         """Where keys are guessed: the highest bits of the product with an odd number."""

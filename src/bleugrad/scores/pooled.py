@@ -73,16 +73,6 @@ def expected_ratio(matches: Tensor, denominators: Tensor, probs: Tensor) -> Tens
     return (matches / torch.where(denominators > 0, denominators, 1)).sum(-1)
 
 
-def ngrams(lengths: Tensor, order: int) -> Tensor:
-    """max(length - n + 1, 0)."""
-    return (lengths - order + 1).clamp(min=0)
-
-
-def all_ngrams(lengths: Tensor, max_order: int) -> Tensor:
-    """The number of n-grams of all orders up to ``max_order``."""
-    return torch.stack([ngrams(lengths, order) for order in range(1, max_order + 1)]).sum(0)
-
-
 def over_references(values: Tensor, references: References, several: str, quality: Tensor) -> Tensor:
     """Values (B, K) of the reference of the highest ``quality`` (B, K), the first of equals; or their mean: (B,)."""
     if values.shape[1] == 1:

@@ -5,14 +5,7 @@ from torch import Tensor
 
 from bleugrad.arguments import LARGEST_ORDER, check_choice, check_int
 from bleugrad.matches.statistics import ExpectedStatistics
-from bleugrad.scores.pooled import (
-    PooledScore,
-    check_several,
-    expected_ratio,
-    ngrams,
-    over_references,
-    reference_matches,
-)
+from bleugrad.scores.pooled import PooledScore, check_several, expected_ratio, over_references, reference_matches
 
 KINDS = ("recall", "precision", "f1")
 
@@ -97,4 +90,4 @@ class ROUGE(PooledScore):
 
     def _units(self, lengths: Tensor) -> Tensor:
         """How many there are in a sequence of that length."""
-        return ngrams(lengths, self.n)
+        return (lengths - self.n + 1).clamp(min=0)

@@ -12,10 +12,8 @@ from bleugrad.backends.torch.ngram_clips import count_numbers, ngram_numbers
 from bleugrad.lengths.lengths import FixedLengths
 from bleugrad.matches.parts import Weigh
 from bleugrad.matches.statistics import ExpectedStatistics
-from bleugrad.references.sequences import References, check_range
-from bleugrad.references.targets import check_word_start
-from bleugrad.references.words import segment
-from bleugrad.scores.bleu_of_ids import MATRIX_ELEMENTS
+from bleugrad.references.sequences import References
+from bleugrad.scores.bleu_of_ids import MATRIX_ELEMENTS, in_words
 from bleugrad.scores.common_subsequence import common_subsequences
 from bleugrad.scores.ngram_matrices import ranked_columns
 
@@ -98,18 +96,8 @@ def token_matches(
     if word_start is None:
         starts = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
         return TokenMatches(ids, lengths, references, max_order, ids, starts, torch.ones_like(starts))
-    width = max(ids.shape[1], references.ids.shape[2])
-    parts = [pad(part, (0, width - part.shape[2])) for part in (ids[:, None], references.ids)]
-    together = References(torch.cat(parts, 1), torch.cat([lengths[:, None], references.lengths], 1))
-    vocabulary = word_start.numel() if isinstance(word_start, Tensor) else 0
-    check_word_start(word_start, vocabulary)
-    every = torch.ones_like(together.ids, dtype=torch.bool)
-    check_range("hypotheses or references", together.ids, every, vocabulary, -1)
-    words = segment(together, word_start.to(ids.device))
-    units, sizes = words.references.ids, words.references.lengths
-    starts, spans = (values[:, : units.shape[2]] for values in (words.starts, words.spans))
-    others = References(units[:, 1:], sizes[:, 1:])
-    return TokenMatches(units[:, 0], sizes[:, 0], others, max_order, ids, starts, spans)
+    units, sizes, others, starts, spans = in_words(ids, lengths, references, word_start)
+    return TokenMatches(units, sizes, others, max_order, ids, starts, spans)
 
 
 def ranked_by_sorting(

@@ -12,7 +12,6 @@ from bleugrad.references.sequences import (
     IdLists,
     References,
     before_eos,
-    check_ids,
     pad_lists,
     prepare_hypotheses,
     prepare_references,
@@ -58,29 +57,22 @@ def token_statistics(
     word_start: Tensor | None = None,
 ) -> ExpectedStatistics:
     """What the score of token ids is made of; the arguments are those of :func:`token_score`."""
-    _, ids, lengths, prepared = _prepared(hypotheses, references, eos_id, ignore_index)
-    return token_matches(ids, lengths, prepared, max_order, word_start).statistics()
+    prepared = _prepared(hypotheses, references, eos_id, ignore_index)
+    return token_matches(*prepared, max_order, word_start).statistics()
 
 
 def _prepared(
     hypotheses: Tensor | Sequence[Sequence[int]], references: Tensor | IdLists, eos_id: int | None, ignore_index: int
-) -> tuple[Tensor, Tensor, Tensor, References]:
-    """Which positions count, (B, T), and hypotheses, closed up, with their lengths and references."""
+) -> tuple[Tensor, Tensor, References]:
+    """Hypotheses, closed up, with their lengths and references."""
     check_int("ignore_index", ignore_index)
     if eos_id is not None:
         check_int("eos_id", eos_id)
-    if isinstance(hypotheses, Sequence) and not isinstance(hypotheses, str):
-        hypotheses = pad_lists("hypotheses", hypotheses, ignore_index)
-    valid = torch.empty(0)
-    if isinstance(hypotheses, Tensor):
-        ids = check_ids("hypotheses", hypotheses)
-        valid = before_eos(ids, ids != ignore_index, eos_id)
-        hypotheses = torch.where(valid, ids, ignore_index) if eos_id is not None else ids
-    closed, lengths = prepare_hypotheses(hypotheses, None, ignore_index)
+    ids, lengths = prepare_hypotheses(hypotheses, None, ignore_index, eos_id)
     prepared = prepare_references(
-        references, batch=len(closed), of="hypotheses", device=closed.device, eos_id=eos_id, ignore_index=ignore_index
+        references, batch=len(ids), of="hypotheses", device=ids.device, eos_id=eos_id, ignore_index=ignore_index
     )
-    return valid, closed, lengths, prepared
+    return ids, lengths, prepared
 
 
 def token_rewards(
@@ -117,7 +109,9 @@ def token_rewards(
         [[0.25, 0.25, 0.0, 0.25]]
     """
     check_score(score)
-    valid, ids, lengths, prepared = _prepared(hypotheses, references, eos_id, ignore_index)
+    ids, lengths, prepared = _prepared(hypotheses, references, eos_id, ignore_index)
+    given = hypotheses if isinstance(hypotheses, Tensor) else pad_lists("hypotheses", hypotheses, ignore_index)
+    valid = before_eos(given, given != ignore_index, eos_id)
     batch, steps = ids.shape
     if word_start is None:
         found = replace(token_matches(ids, lengths, prepared, score.max_order), prefixes=True)
