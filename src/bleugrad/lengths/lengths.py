@@ -1,7 +1,6 @@
 """Distributions of the hypothesis length, fixed or random, in tokens or words."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -53,7 +52,7 @@ class Stopping:
     alive: Tensor
     stop: Tensor
 
-    @cached_property
+    @property
     def survival(self) -> Tensor:
         """(T, B), the probability that none of the tokens 0..t is EOS."""
         return running_product(self.alive.t()).t()
