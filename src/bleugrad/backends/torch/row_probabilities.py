@@ -1,11 +1,12 @@
 """Match probabilities in one pass over the logits, in blocks of rows.
 
 With d = logits - m for the largest logit m of a row, p = exp(d - log sum exp(d)) and
-q = exp(s d - log sum exp(s d)). Gradients of the outputs become one gradient of the logits::
+q = exp(s d - log sum exp(s d)) for the sharpness s. With gradients g of the outputs, that of the logit of token v is ::
 
-    s q[v] (sum of opening_v - pulled) - own p[v] + mean / V,  and at single tokens  s q[id] grad,  grad
+    s q[v] (g_opening word_start[v] - pulled) - own p[v] + g_mean / V
 
-with ``pulled`` the sum of q[id] grad and opening * grad, ``own`` the sum of the gradients of log-probabilities.
+plus ``s q[v] g`` where v is one of the ids, and ``g`` where it is one of the targets. ``pulled`` is the sum of q g over
+the ids and of opening * g_opening; ``own`` is the sum of g over the targets and of g_mean.
 """
 
 from collections.abc import Iterator
