@@ -22,7 +22,7 @@ def forward(
     pad = torch.nn.functional.pad
     rows = pad(counted_first(match_probs, order, limits), (0, 0, 0, extra))
     position = torch.arange(rows.shape[1] + 1, device=limits.device)
-    opened = boundary = alive = stop = rows.new_empty(0)
+    opened, boundary, alive, stop = (rows.new_empty(0) for _ in range(4))  # outputs of operators share no memory
     if columns < rows.shape[2]:
         alive, stop = 1 - rows[..., -1].t(), pad(rows[..., -1], (0, 1)) + (position == ends[:, None])
     if opening is not None:
@@ -32,13 +32,15 @@ def forward(
         bounds = opened if columns == rows.shape[2] else opened + rows[..., -1]
         boundary = bounds.roll(-1, 1).masked_fill(position[1:] >= ends[:, None], 1).t().contiguous()
         opened = opened.t().contiguous()
-    return (rows[..., :columns].transpose(0, 1).contiguous(), opened, boundary, alive.contiguous(), stop), None
+    probs = rows[..., :columns].transpose(0, 1).clone(memory_format=torch.contiguous_format)
+    return (probs, opened, boundary, alive.contiguous(), stop), None
 
 
 def backward(kept: None, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -> tuple[Tensor, Tensor | None]:
     """The gradients of ``match_probs`` and ``opening``."""
     match_probs, opening, order, limits, ends, columns, _ = inputs
-    of_probs, of_opened, of_boundary, of_alive, of_stop = grads
+    given = (None if grad is None or not grad.numel() else grad for grad in grads)  # some outputs are empty
+    of_probs, of_opened, of_boundary, of_alive, of_stop = given
     (steps, batch), of_opening = outputs[0].shape[:2], None
     of_rows = match_probs.new_zeros(batch, steps, match_probs.shape[2])
     if of_probs is not None:
