@@ -131,8 +131,7 @@ RECIPE = EXPECTED | {
 SAMPLED = LOSS | {"samples": 3, "generator": 1, "cross_entropy_weight": 0.5}
 REINFORCE = SAMPLED | {"baseline": "none"}
 RISK = SAMPLED | {"alpha": 0.5, "include_reference": True, "scale_by_alpha": True}
-FED = LOSS | ROWS
-WEIGHTED = FED | {"alpha": 2.0, "length_penalty": 0.0}
+WEIGHTED = LOSS | ROWS | {"alpha": 2.0, "length_penalty": 0.0}
 DRAWN_ONLY = Exempt("documented: it concerns samples that are drawn from rows, not those of a decoder")
 WITHOUT_LOGITS = Refusal(0.5)
 
@@ -191,7 +190,7 @@ WEIGHTS = {(token,): 1.0 + token for token in range(V)} | {(a, b): 0.5 + b for a
 
 
 Loss, Reinforce, Risk = bleugrad.ExpectedBLEULoss, bleugrad.ReinforceLoss, bleugrad.MinimumRiskLoss
-Unbiased, Candidates, FedSamples = bleugrad.UnbiasedBLEULoss, bleugrad.CandidateBLEULoss, bleugrad.FedSamplesBLEULoss
+Unbiased, Candidates = bleugrad.UnbiasedBLEULoss, bleugrad.CandidateBLEULoss
 SEQUENCES = {"mask": FEWER[:, None].expand(B, S, T)}
 SUBJECTS = {
     "ExpectedBLEULoss": Subject(as_module(Loss), [Loss], LABELLED, EXPECTED),
@@ -253,7 +252,6 @@ SUBJECTS = {
         FED_ROWS | {"candidates": CANDIDATES},
         WEIGHTED | SEQUENCES,
     ),
-    "FedSamplesBLEULoss": Subject(as_module(FedSamples), [FedSamples], FED_ROWS | {"samples": CANDIDATES}, FED),
     "expected_bleu": Subject(
         with_gradient(bleugrad.expected_bleu),
         [bleugrad.expected_bleu],
@@ -361,7 +359,6 @@ SUBJECTS |= {  # the arguments of a call, beside the options of the class
         "MinimumRiskLoss": CALL,
         "UnbiasedBLEULoss": CALL,
         "CandidateBLEULoss": SEQUENCES,
-        "FedSamplesBLEULoss": SEQUENCES,
     }.items()
     for subject in [SUBJECTS[name]]
 }

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from bleugrad.lab.training.system import load
     from bleugrad.losses.candidates import CandidateBLEULoss, candidate_bleu_loss
     from bleugrad.losses.expected import ExpectedBLEULoss, ExpectedScoreLoss, expected_bleu_loss
-    from bleugrad.losses.fed_samples import FedSamplesBLEULoss
     from bleugrad.losses.minimum_risk import MinimumRiskLoss, minimum_risk_loss
     from bleugrad.losses.reinforce import ReinforceLoss, reinforce_loss
     from bleugrad.losses.unbiased import UnbiasedBLEULoss, unbiased_bleu_loss
@@ -57,7 +56,6 @@ _HOMES = {
     "ExpectedBLEUResult": "bleugrad.scores.results",
     "ExpectedScoreLoss": "bleugrad.losses.expected",
     "ExpectedScoreResult": "bleugrad.scores.results",
-    "FedSamplesBLEULoss": "bleugrad.losses.fed_samples",
     "GLEU": "bleugrad.scores.gleu",
     "Graph": "bleugrad.outputs.graph",
     "MBRResult": "bleugrad.consensus",
@@ -98,7 +96,6 @@ __all__ = [
     "ExpectedBLEUResult",
     "ExpectedScoreLoss",
     "ExpectedScoreResult",
-    "FedSamplesBLEULoss",
     "Graph",
     "MBRResult",
     "MinimumRiskLoss",
