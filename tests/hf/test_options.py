@@ -11,8 +11,8 @@ pytest.importorskip("transformers")
 
 import bleugrad.hf
 from bleugrad import GLEU
-from bleugrad.hf import BLEUCollator, BLEULoss, BLEUMetrics, BLEUReward, CandidateSearch, encode_completion
-from tests.hf.models import END, LINES, encode, features, make_model, make_tokenizer, with_own_labels
+from bleugrad.hf import BLEUCollator, BLEULoss, BLEUMetrics, BLEUReward, encode_completion
+from tests.hf.models import END, LINES, encode, features, make_model, make_tokenizer
 from tests.metrics.options import check_options
 
 TRIED = {
@@ -23,7 +23,6 @@ TRIED = {
     "BLEUMonitor",
     "BLEUReward",
     "BLEUSchedule",
-    "CandidateSearch",
     "ScoreReward",
     "encode_completion",
 }
@@ -76,7 +75,6 @@ def test_the_loss():
         "bleu_weight": 0.5,
         "adaptive": False,
         "label_smoothing": 0.1,
-        "candidates": CandidateSearch(2, generation={"max_new_tokens": 4}),
         "score": GLEU(),
         "fused": True,
         "method": "bound",
@@ -90,25 +88,6 @@ def test_the_loss():
     check_options(BLEULoss, observed_loss, changes, required=("model", "tokenizer"))
     with pytest.raises(ValueError, match="end_positions is 3 without eos_id"):
         observed_loss(eos="token", end_positions=3)
-
-
-def test_candidates():
-    rows = with_own_labels(make_model("T5"), features()[:2])
-
-    def observe(**options):
-        return observed_loss(rows, candidates=CandidateSearch(**options), check_decoder_inputs=False)[0]
-
-    short = {"max_new_tokens": 4}
-    changes = {
-        "number": ({"generation": short}, 2),
-        "alpha": ({"generation": short}, 0.0),
-        "length_penalty": ({"generation": {"max_new_tokens": 9}}, 0.0),
-        "generation": ({}, short),
-    }
-    check_options(CandidateSearch, observe, changes)
-    for name in ("num_beams", "num_return_sequences"):
-        with pytest.raises(ValueError, match=f"generation is {{'{name}': 2}}; expected number="):
-            CandidateSearch(generation={name: 2})
 
 
 def test_the_collator():

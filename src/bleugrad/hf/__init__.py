@@ -2,7 +2,6 @@
 
 ====================  ==========================================================================================
 ``BLEULoss``          the ``compute_loss_func``, for encoder-decoder and causal models
-``CandidateSearch``   the option of ``BLEULoss`` that scores the candidates of ``generate``
 ``BLEUCollator``      batches with decoder inputs and, if given, several references
 ``BLEUSchedule``      the callback that goes from cross-entropy to expected BLEU
 ``BLEUMonitor``       the callback that logs expected BLEU and length, and can stop training
@@ -26,7 +25,6 @@ from bleugrad.extras import resolver
 if TYPE_CHECKING:
     from bleugrad.hf.callbacks import BLEUMonitor as BLEUMonitor
     from bleugrad.hf.callbacks import BLEUSchedule as BLEUSchedule
-    from bleugrad.hf.candidates import CandidateSearch as CandidateSearch
     from bleugrad.hf.collator import BLEUCollator as BLEUCollator
     from bleugrad.hf.collator import encode_completion as encode_completion
     from bleugrad.hf.counting import SentenceMean as SentenceMean
@@ -48,7 +46,6 @@ _HOMES = {
     "BLEUReward": ("bleugrad.hf.metrics", "hf", ("sacrebleu",)),
     "BLEUSFTTrainer": ("bleugrad.hf.sft", "trl", ("transformers", "trl")),
     "BLEUSchedule": ("bleugrad.hf.callbacks", "hf", ("transformers", "accelerate")),
-    "CandidateSearch": ("bleugrad.hf.candidates", "hf", ("transformers",)),
     "ScoreReward": ("bleugrad.hf.rewards", "hf", ("transformers",)),
     "SentenceMean": ("bleugrad.hf.counting", "hf", ("transformers", "accelerate")),
     "TokenGRPOTrainer": ("bleugrad.hf.grpo", "trl", ("transformers", "trl")),
