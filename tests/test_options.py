@@ -215,9 +215,6 @@ SUBJECTS = {
             "greedy": Change(LABELS.flip(1), baseline="greedy", greedy=LABELS),
         },
     ),
-    "reinforce_loss": Subject(
-        with_gradient(bleugrad.reinforce_loss), [bleugrad.reinforce_loss], DRAWN, REINFORCE | CALL
-    ),
     "MinimumRiskLoss": Subject(as_module(Risk), [Risk], DRAWN, RISK),
     "MinimumRiskLoss.from_samples": Subject(
         as_module(Risk, "from_samples"),
@@ -232,25 +229,13 @@ SUBJECTS = {
             "cross_entropy_weight": WITHOUT_LOGITS,
         },
     ),
-    "minimum_risk_loss": Subject(
-        with_gradient(bleugrad.minimum_risk_loss), [bleugrad.minimum_risk_loss], DRAWN, RISK | CALL
-    ),
     "UnbiasedBLEULoss": Subject(as_module(Unbiased), [Unbiased], DRAWN, SAMPLED),
-    "unbiased_bleu_loss": Subject(
-        with_gradient(bleugrad.unbiased_bleu_loss), [bleugrad.unbiased_bleu_loss], DRAWN, SAMPLED | CALL
-    ),
     "CandidateBLEULoss": Subject(as_module(Candidates), [Candidates], FED_ROWS | {"candidates": CANDIDATES}, WEIGHTED),
     "CandidateBLEULoss.from_log_probs": Subject(
         as_module(Candidates, "from_log_probs"),
         [Candidates, Candidates.from_log_probs],
         FED_ROWS | {"log_probs": -draw(B, S).abs(), "mask": torch.ones(B, S, T, dtype=torch.bool)},
         WEIGHTED | {"length_penalty": Change(0.0, mask=torch.arange(T) < torch.tensor([[[6], [5], [3]]] * B))},
-    ),
-    "candidate_bleu_loss": Subject(
-        with_gradient(bleugrad.candidate_bleu_loss),
-        [bleugrad.candidate_bleu_loss],
-        FED_ROWS | {"candidates": CANDIDATES},
-        WEIGHTED | SEQUENCES,
     ),
     "expected_bleu": Subject(
         with_gradient(bleugrad.expected_bleu),
