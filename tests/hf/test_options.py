@@ -5,19 +5,17 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
 
 pytest.importorskip("transformers")
 
 import bleugrad.hf
 from bleugrad import GLEU
 from bleugrad.hf import BLEUCollator, BLEULoss, BLEUMetrics, BLEUReward, encode_completion
-from tests.hf.models import END, LINES, encode, features, make_model, make_tokenizer
+from tests.hf.models import END, features, make_model, make_tokenizer
 from tests.metrics.options import check_options
 
 TRIED = {
     "BLEUCollator",
-    "BLEUEvaluation",
     "BLEULoss",
     "BLEUMetrics",
     "BLEUMonitor",
@@ -164,20 +162,3 @@ def test_callbacks():
         return control.should_training_stop
 
     check_options(BLEUMonitor, stops, {"stop_outside": ({}, (0.5, 2.0))}, required=("loss",))
-
-
-@pytest.mark.slow  # the trainer takes ten seconds to import
-def test_the_evaluation():
-    pytest.importorskip("accelerate")
-    pytest.importorskip("torchmetrics")
-    from bleugrad.hf import BLEUEvaluation
-
-    model = make_model("T5")
-    loader = SimpleNamespace(dataset=features(LINES[:2]), collate_fn=BLEUCollator(make_tokenizer(), model))
-    args = SimpleNamespace(device=torch.device("cpu"), eval_batch_size=2, generation_max_length=5)
-
-    def observe(**options):
-        return BLEUEvaluation(make_tokenizer(), **options).measure(model, loader, args)
-
-    check_options(BLEUEvaluation, observe, {"words": ({}, False), "generate": ({}, False)}, required=("tokenizer",))
-    assert len(encode(LINES[0])) > 5

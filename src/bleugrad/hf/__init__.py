@@ -5,7 +5,6 @@
 ``BLEUCollator``      batches with decoder inputs and, if given, several references
 ``BLEUSchedule``      the callback that goes from cross-entropy to expected BLEU
 ``BLEUMonitor``       the callback that logs expected BLEU and length, and can stop training
-``BLEUEvaluation``    the callback that adds expected BLEU, its interval and BLEU of token ids to each evaluation
 ``BLEUMetrics``       the ``compute_metrics``: sacreBLEU of the generated text
 ``SentenceMean``      the trainer mixin for the plain mean over sentences
 ``encode_completion`` prompt and completion as the features of a causal model
@@ -15,7 +14,7 @@
 ``TokenGRPOTrainer``  the ``GRPOTrainer`` of TRL with a reward for every token
 ====================  ==========================================================================================
 
-Names are resolved on first use, and a library that is missing is named with the command that installs it.
+Names are resolved on first use. The error of a missing library has the command that installs it.
 """
 
 from typing import TYPE_CHECKING
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from bleugrad.hf.collator import BLEUCollator as BLEUCollator
     from bleugrad.hf.collator import encode_completion as encode_completion
     from bleugrad.hf.counting import SentenceMean as SentenceMean
-    from bleugrad.hf.evaluation import BLEUEvaluation as BLEUEvaluation
     from bleugrad.hf.grpo import TokenGRPOTrainer as TokenGRPOTrainer
     from bleugrad.hf.loss import BLEULoss as BLEULoss
     from bleugrad.hf.metrics import BLEUMetrics as BLEUMetrics
@@ -39,7 +37,6 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "BLEUCollator": ("bleugrad.hf.collator", "hf", ("transformers",)),
-    "BLEUEvaluation": ("bleugrad.hf.evaluation", "hf", ("transformers", "accelerate", "torchmetrics")),
     "BLEULoss": ("bleugrad.hf.loss", "hf", ("transformers",)),
     "BLEUMetrics": ("bleugrad.hf.metrics", "hf", ("sacrebleu",)),
     "BLEUMonitor": ("bleugrad.hf.callbacks", "hf", ("transformers", "accelerate")),
