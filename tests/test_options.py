@@ -131,8 +131,7 @@ RECIPE = EXPECTED | {
 SAMPLED = LOSS | {"samples": 3, "generator": 1, "cross_entropy_weight": 0.5}
 REINFORCE = SAMPLED | {"baseline": "none"}
 RISK = SAMPLED | {"alpha": 0.5, "include_reference": True, "scale_by_alpha": True}
-FED = LOSS | ROWS
-WEIGHTED = FED | {"alpha": 2.0, "length_penalty": 0.0}
+WEIGHTED = LOSS | ROWS | {"alpha": 2.0, "length_penalty": 0.0}
 DRAWN_ONLY = Exempt("documented: it concerns samples that are drawn from rows, not those of a decoder")
 WITHOUT_LOGITS = Refusal(0.5)
 
@@ -191,7 +190,7 @@ WEIGHTS = {(token,): 1.0 + token for token in range(V)} | {(a, b): 0.5 + b for a
 
 
 Loss, Reinforce, Risk = bleugrad.ExpectedBLEULoss, bleugrad.ReinforceLoss, bleugrad.MinimumRiskLoss
-Unbiased, Candidates, FedSamples = bleugrad.UnbiasedBLEULoss, bleugrad.CandidateBLEULoss, bleugrad.FedSamplesBLEULoss
+Unbiased, Candidates = bleugrad.UnbiasedBLEULoss, bleugrad.CandidateBLEULoss
 SEQUENCES = {"mask": FEWER[:, None].expand(B, S, T)}
 SUBJECTS = {
     "ExpectedBLEULoss": Subject(as_module(Loss), [Loss], LABELLED, EXPECTED),
@@ -216,9 +215,6 @@ SUBJECTS = {
             "greedy": Change(LABELS.flip(1), baseline="greedy", greedy=LABELS),
         },
     ),
-    "reinforce_loss": Subject(
-        with_gradient(bleugrad.reinforce_loss), [bleugrad.reinforce_loss], DRAWN, REINFORCE | CALL
-    ),
     "MinimumRiskLoss": Subject(as_module(Risk), [Risk], DRAWN, RISK),
     "MinimumRiskLoss.from_samples": Subject(
         as_module(Risk, "from_samples"),
@@ -233,13 +229,7 @@ SUBJECTS = {
             "cross_entropy_weight": WITHOUT_LOGITS,
         },
     ),
-    "minimum_risk_loss": Subject(
-        with_gradient(bleugrad.minimum_risk_loss), [bleugrad.minimum_risk_loss], DRAWN, RISK | CALL
-    ),
     "UnbiasedBLEULoss": Subject(as_module(Unbiased), [Unbiased], DRAWN, SAMPLED),
-    "unbiased_bleu_loss": Subject(
-        with_gradient(bleugrad.unbiased_bleu_loss), [bleugrad.unbiased_bleu_loss], DRAWN, SAMPLED | CALL
-    ),
     "CandidateBLEULoss": Subject(as_module(Candidates), [Candidates], FED_ROWS | {"candidates": CANDIDATES}, WEIGHTED),
     "CandidateBLEULoss.from_log_probs": Subject(
         as_module(Candidates, "from_log_probs"),
@@ -247,13 +237,6 @@ SUBJECTS = {
         FED_ROWS | {"log_probs": -draw(B, S).abs(), "mask": torch.ones(B, S, T, dtype=torch.bool)},
         WEIGHTED | {"length_penalty": Change(0.0, mask=torch.arange(T) < torch.tensor([[[6], [5], [3]]] * B))},
     ),
-    "candidate_bleu_loss": Subject(
-        with_gradient(bleugrad.candidate_bleu_loss),
-        [bleugrad.candidate_bleu_loss],
-        FED_ROWS | {"candidates": CANDIDATES},
-        WEIGHTED | SEQUENCES,
-    ),
-    "FedSamplesBLEULoss": Subject(as_module(FedSamples), [FedSamples], FED_ROWS | {"samples": CANDIDATES}, FED),
     "expected_bleu": Subject(
         with_gradient(bleugrad.expected_bleu),
         [bleugrad.expected_bleu],
@@ -361,7 +344,6 @@ SUBJECTS |= {  # the arguments of a call, beside the options of the class
         "MinimumRiskLoss": CALL,
         "UnbiasedBLEULoss": CALL,
         "CandidateBLEULoss": SEQUENCES,
-        "FedSamplesBLEULoss": SEQUENCES,
     }.items()
     for subject in [SUBJECTS[name]]
 }

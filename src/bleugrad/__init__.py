@@ -26,12 +26,11 @@ if TYPE_CHECKING:
     from bleugrad.expectation import Expectation, expected_bleu, expected_score
     from bleugrad.explanation.explain import explain
     from bleugrad.lab.training.system import load
-    from bleugrad.losses.candidates import CandidateBLEULoss, candidate_bleu_loss
+    from bleugrad.losses.candidates import CandidateBLEULoss
     from bleugrad.losses.expected import ExpectedBLEULoss, ExpectedScoreLoss, expected_bleu_loss
-    from bleugrad.losses.fed_samples import FedSamplesBLEULoss
-    from bleugrad.losses.minimum_risk import MinimumRiskLoss, minimum_risk_loss
-    from bleugrad.losses.reinforce import ReinforceLoss, reinforce_loss
-    from bleugrad.losses.unbiased import UnbiasedBLEULoss, unbiased_bleu_loss
+    from bleugrad.losses.minimum_risk import MinimumRiskLoss
+    from bleugrad.losses.reinforce import ReinforceLoss
+    from bleugrad.losses.unbiased import UnbiasedBLEULoss
     from bleugrad.outputs.ctc import CTC
     from bleugrad.outputs.graph import Graph
     from bleugrad.outputs.rows import Projection
@@ -57,7 +56,6 @@ _HOMES = {
     "ExpectedBLEUResult": "bleugrad.scores.results",
     "ExpectedScoreLoss": "bleugrad.losses.expected",
     "ExpectedScoreResult": "bleugrad.scores.results",
-    "FedSamplesBLEULoss": "bleugrad.losses.fed_samples",
     "GLEU": "bleugrad.scores.gleu",
     "Graph": "bleugrad.outputs.graph",
     "MBRResult": "bleugrad.consensus",
@@ -69,18 +67,14 @@ _HOMES = {
     "ReinforceLoss": "bleugrad.losses.reinforce",
     "UnbiasedBLEULoss": "bleugrad.losses.unbiased",
     "bleu": "bleugrad.scores.bleu_of_ids",
-    "candidate_bleu_loss": "bleugrad.losses.candidates",
     "expected_bleu": "bleugrad.expectation",
     "expected_bleu_loss": "bleugrad.losses.expected",
     "expected_score": "bleugrad.expectation",
     "explain": "bleugrad.explanation.explain",
     "load": "bleugrad.lab.training.system",
     "mbr": "bleugrad.consensus",
-    "minimum_risk_loss": "bleugrad.losses.minimum_risk",
-    "reinforce_loss": "bleugrad.losses.reinforce",
     "token_rewards": "bleugrad.scores.token_score",
     "token_score": "bleugrad.scores.token_score",
-    "unbiased_bleu_loss": "bleugrad.losses.unbiased",
     "word_start_mask": "bleugrad.tokenizers",
 }
 
@@ -98,7 +92,6 @@ __all__ = [
     "ExpectedBLEUResult",
     "ExpectedScoreLoss",
     "ExpectedScoreResult",
-    "FedSamplesBLEULoss",
     "Graph",
     "MBRResult",
     "MinimumRiskLoss",
@@ -107,18 +100,14 @@ __all__ = [
     "UnbiasedBLEULoss",
     "__version__",
     "bleu",
-    "candidate_bleu_loss",
     "expected_bleu",
     "expected_bleu_loss",
     "expected_score",
     "explain",
     "load",
     "mbr",
-    "minimum_risk_loss",
-    "reinforce_loss",
     "token_rewards",
     "token_score",
-    "unbiased_bleu_loss",
     "word_start_mask",
 ]
 

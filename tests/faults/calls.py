@@ -19,12 +19,12 @@ ODD_NUMBERS = (-1, 0, 2**31, 2**62, 2**63, -(2**64), 10**400, 1e39, -1e39, 1e-45
 ODD_VALUES = (None, "x", "", [], [[]], [None], {}, (), True, 1.5, b"x", torch.zeros(0), torch.zeros(1, 1), torch.nan)
 DTYPES = (torch.float32, torch.float32, torch.float64, torch.bfloat16, torch.float16)
 LOSSES = {
-    bleugrad.ExpectedBLEULoss: (bleugrad.expected_bleu_loss, {}),
-    bleugrad.ReinforceLoss: (bleugrad.reinforce_loss, {"baseline": ("none", "greedy", "leave-one-out")}),
-    bleugrad.MinimumRiskLoss: (bleugrad.minimum_risk_loss, {"alpha": (0.005, 1.0)}),
-    bleugrad.UnbiasedBLEULoss: (bleugrad.unbiased_bleu_loss, {}),
+    bleugrad.ExpectedBLEULoss: {},
+    bleugrad.ReinforceLoss: {"baseline": ("none", "greedy", "leave-one-out")},
+    bleugrad.MinimumRiskLoss: {"alpha": (0.005, 1.0)},
+    bleugrad.UnbiasedBLEULoss: {},
 }
-"""Each loss with its functional form, and the options that it alone has."""
+"""Each loss with the options that it alone has."""
 
 
 def prepare(folder):
@@ -146,7 +146,7 @@ def _expected_bleu(rng):
 
 
 def _loss(kind):
-    function, own = LOSSES[kind]
+    own = LOSSES[kind]
     sampled = kind is not bleugrad.ExpectedBLEULoss
 
     def make(rng):
@@ -163,7 +163,7 @@ def _loss(kind):
             del drawn["method"], drawn["level"]
             drawn |= {"samples": int(rng.integers(2, 5)), "generator": int(rng.integers(9))}
             drawn |= {name: values[rng.integers(len(values))] for name, values in own.items()}
-        call = function if rng.random() < 0.3 else _as_module(kind)
+        call = _as_module(kind) if sampled or rng.random() < 0.7 else bleugrad.expected_bleu_loss
         return (call, drawn) if sampled else _maybe_projected(rng, call, drawn)
 
     return make

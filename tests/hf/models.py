@@ -141,12 +141,3 @@ def encode_pairs():
         encode_completion(make_tokenizer(), prompt, completion)
         for prompt, completion in zip(LINES, [*LINES[1:], LINES[0]], strict=True)
     ]
-
-
-def with_own_labels(model, rows):
-    """Rows whose labels begin with what the model generates, so that the BLEU of its output is above 0."""
-    found = []
-    for row in rows:
-        made = model.eval().generate(torch.tensor([row["input_ids"]]), max_length=12, num_beams=1)[0, 1:8].tolist()
-        found.append(row | {"labels": [one for one in [*made, *row["labels"]] if one > END] + [END]})
-    return found

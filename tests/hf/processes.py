@@ -4,7 +4,7 @@ import os
 
 import torch
 
-from tests.hf.models import LINES, PLAIN, encode_pairs, features, make_model, make_tokenizer, with_own_labels
+from tests.hf.models import LINES, PLAIN, encode_pairs, features, make_model, make_tokenizer
 from tests.processes import PROCESSES
 
 IGNORED_ROW = 3
@@ -52,22 +52,6 @@ def evaluate(folder, size=EVALUATED):
         return metrics(prediction)
 
     return evaluating_trainer(folder, evaluation_rows(), watched).evaluate(), received[0]
-
-
-def evaluation_values(rank, folder):
-    """What the callback adds to an evaluation, in one process (rank None) or as one of two."""
-    os.environ["ACCELERATE_USE_CPU"] = "1"
-    from bleugrad.hf import BLEUEvaluation
-    from tests.hf import trainers
-
-    processes = {} if rank is None else {"ddp_backend": "gloo"}
-    model = make_model("BART")
-    rows = with_own_labels(model, evaluation_rows())
-    given = {"eval_dataset": rows, "callbacks": [BLEUEvaluation(make_tokenizer())]}
-    sizes = {"per_device_eval_batch_size": 9, "generation_max_length": 12}
-    trainer = trainers.make_trainer(folder, model, trainer=trainers.Seq2SeqTrainer, given=given, **sizes, **processes)
-    found = trainer.evaluate()
-    return {name: value for name, value in found.items() if "expected" in name or "token" in name}
 
 
 def shard_and_step(rank):

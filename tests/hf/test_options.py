@@ -5,25 +5,22 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
 
 pytest.importorskip("transformers")
 
 import bleugrad.hf
 from bleugrad import GLEU
-from bleugrad.hf import BLEUCollator, BLEULoss, BLEUMetrics, BLEUReward, CandidateSearch, encode_completion
-from tests.hf.models import END, LINES, encode, features, make_model, make_tokenizer, with_own_labels
+from bleugrad.hf import BLEUCollator, BLEULoss, BLEUMetrics, BLEUReward, encode_completion
+from tests.hf.models import END, features, make_model, make_tokenizer
 from tests.metrics.options import check_options
 
 TRIED = {
     "BLEUCollator",
-    "BLEUEvaluation",
     "BLEULoss",
     "BLEUMetrics",
     "BLEUMonitor",
     "BLEUReward",
     "BLEUSchedule",
-    "CandidateSearch",
     "ScoreReward",
     "encode_completion",
 }
@@ -76,7 +73,6 @@ def test_the_loss():
         "bleu_weight": 0.5,
         "adaptive": False,
         "label_smoothing": 0.1,
-        "candidates": CandidateSearch(2, generation={"max_new_tokens": 4}),
         "score": GLEU(),
         "fused": True,
         "method": "bound",
@@ -90,25 +86,6 @@ def test_the_loss():
     check_options(BLEULoss, observed_loss, changes, required=("model", "tokenizer"))
     with pytest.raises(ValueError, match="end_positions is 3 without eos_id"):
         observed_loss(eos="token", end_positions=3)
-
-
-def test_candidates():
-    rows = with_own_labels(make_model("T5"), features()[:2])
-
-    def observe(**options):
-        return observed_loss(rows, candidates=CandidateSearch(**options), check_decoder_inputs=False)[0]
-
-    short = {"max_new_tokens": 4}
-    changes = {
-        "number": ({"generation": short}, 2),
-        "alpha": ({"generation": short}, 0.0),
-        "length_penalty": ({"generation": {"max_new_tokens": 9}}, 0.0),
-        "generation": ({}, short),
-    }
-    check_options(CandidateSearch, observe, changes)
-    for name in ("num_beams", "num_return_sequences"):
-        with pytest.raises(ValueError, match=f"generation is {{'{name}': 2}}; expected number="):
-            CandidateSearch(generation={name: 2})
 
 
 def test_the_collator():
@@ -185,20 +162,3 @@ def test_callbacks():
         return control.should_training_stop
 
     check_options(BLEUMonitor, stops, {"stop_outside": ({}, (0.5, 2.0))}, required=("loss",))
-
-
-@pytest.mark.slow  # the trainer takes ten seconds to import
-def test_the_evaluation():
-    pytest.importorskip("accelerate")
-    pytest.importorskip("torchmetrics")
-    from bleugrad.hf import BLEUEvaluation
-
-    model = make_model("T5")
-    loader = SimpleNamespace(dataset=features(LINES[:2]), collate_fn=BLEUCollator(make_tokenizer(), model))
-    args = SimpleNamespace(device=torch.device("cpu"), eval_batch_size=2, generation_max_length=5)
-
-    def observe(**options):
-        return BLEUEvaluation(make_tokenizer(), **options).measure(model, loader, args)
-
-    check_options(BLEUEvaluation, observe, {"words": ({}, False), "generate": ({}, False)}, required=("tokenizer",))
-    assert len(encode(LINES[0])) > 5

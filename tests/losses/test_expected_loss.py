@@ -1,6 +1,7 @@
 """ExpectedBLEULoss: value, reductions, added cross-entropy, precision, and behaviour as an nn.Module."""
 
 import copy
+import dataclasses
 import pickle
 
 import numpy as np
@@ -489,3 +490,21 @@ answer = [bool(logits.grad.sum().isfinite()), logits.nbytes / 2**20]
     assert finite
     assert growth > 0.9 * size  # the gradient itself, or nothing was measured
     assert growth - size < size
+
+
+def test_the_function_is_the_module(seed):
+    logits, labels = draw_batch()
+    arguments = {"references": [[1, 2], [3, 4, 5], [6]], "mask": labels != IGNORE}
+    options = {"max_order": 2, "eos_id": 0, "cross_entropy_weight": 0.1}
+    found = gradients(lambda x: bleugrad.expected_bleu_loss(x, labels, **arguments, **options), logits)
+    assert_all_close(found, gradients(lambda x: ExpectedBLEULoss(**options)(x, labels, **arguments), logits), 0)
+
+
+def test_options_cannot_change_and_another_loss_is_made_of_them():
+    loss = ExpectedBLEULoss.recommended(eos_id=0, word_start=torch.tensor([True, False]))
+    with pytest.raises(AttributeError, match="reduction is an option of a loss, which cannot change"):
+        loss.reduction = "sum"
+    other = dataclasses.replace(loss, reduction="sum")
+    assert (other.reduction, loss.reduction, other.adaptive) == ("sum", "mean", True)
+    assert other.word_start is loss.word_start
+    assert repr(other).startswith("RecommendedBLEULoss(units=words, reduction='sum', process_group=None, max_order=4")

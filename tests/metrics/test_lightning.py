@@ -7,7 +7,7 @@ import torch
 
 lightning = pytest.importorskip("lightning")
 
-from bleugrad.metrics import BLEUCallback, ExpectedBLEU, TokenBLEU  # noqa: E402
+from bleugrad.metrics import BLEUCallback, ExpectedScore, TokenScore  # noqa: E402
 from tests.metrics.test_metrics import EOS, case, guesses  # noqa: E402
 
 
@@ -37,7 +37,7 @@ def validate(names, callback):
 
 def test_the_callback_logs_both_metrics():
     logits, labels = case()
-    expected, tokens = ExpectedBLEU(eos_id=EOS), TokenBLEU()
+    expected, tokens = ExpectedScore(eos_id=EOS), TokenScore()
     expected.update(logits, labels)
     made = guesses(logits, labels)
     tokens.update(*(ids.masked_fill((ids == EOS).cumsum(1) > 0, -100) for ids in (made, labels)))
@@ -46,7 +46,7 @@ def test_the_callback_logs_both_metrics():
     wanted = expected.compute()
     assert found == pytest.approx(
         {
-            "val_expected_bleu": wanted["expected_bleu"].item(),
+            "val_expected_bleu": wanted["score"].item(),
             "val_expected_bleu_lower": wanted["lower"].item(),
             "val_expected_bleu_upper": wanted["upper"].item(),
             "val_length_ratio": wanted["length_ratio"].item(),

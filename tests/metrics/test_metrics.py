@@ -8,7 +8,7 @@ from tests.processes import PROCESSES, run_processes
 
 pytest.importorskip("torchmetrics")
 
-from bleugrad.metrics import ExpectedBLEU, TokenBLEU
+from bleugrad.metrics import ExpectedScore, TokenScore
 
 EOS = 2
 
@@ -34,12 +34,13 @@ def guesses(logits, labels):
 @pytest.mark.parametrize("options", [{}, {"eos_id": EOS}, {"max_order": 2, "smoothing": 0.5}], ids=str)
 def test_expected_bleu_is_the_mean_over_sentences_whatever_the_batches(options):
     logits, labels = case()
-    metric = ExpectedBLEU(**options)
+    eos_id, of_score = options.get("eos_id"), {name: value for name, value in options.items() if name != "eos_id"}
+    metric = ExpectedScore(bleugrad.BLEU(**of_score), eos_id=eos_id)
     for rows in (slice(0, 1), slice(1, 4), slice(4, 6)):
         metric.update(logits[rows], labels[rows])
     wanted = bleugrad.expected_bleu(logits, labels, mask=labels != -100, level="sentence", **options)
     found = metric.compute()
-    for name, values in (("expected_bleu", wanted.value), ("lower", wanted.lower), ("upper", wanted.upper)):
+    for name, values in (("score", wanted.value), ("lower", wanted.lower), ("upper", wanted.upper)):
         torch.testing.assert_close(found[name], values[:-1].mean(), rtol=1e-12, atol=0)
     ratio = wanted.hypothesis_lengths.sum() / wanted.reference_lengths.sum()
     torch.testing.assert_close(found["length_ratio"], ratio, rtol=1e-12, atol=0)
@@ -47,7 +48,7 @@ def test_expected_bleu_is_the_mean_over_sentences_whatever_the_batches(options):
 
 def test_the_interval_contains_the_mean_sampled_bleu():
     logits, labels = case(seed=1)
-    metric = ExpectedBLEU()
+    metric = ExpectedScore()
     metric.update(logits, labels)
     samples = torch.distributions.Categorical(logits=logits).sample((2000,)).flatten(0, 1)
     mask = (labels != -100).repeat(2000, 1)
@@ -60,7 +61,7 @@ def test_the_interval_contains_the_mean_sampled_bleu():
 
 
 def test_no_lower_bound_where_none_is_known():
-    metric = ExpectedBLEU(smoothing=0.0)
+    metric = ExpectedScore(bleugrad.BLEU(smoothing=0.0))
     metric.update(torch.zeros(1, 3, 4), [[[0, 1], [2, 3]]])
     assert "lower" not in metric.compute()
     metric.reset()
@@ -70,12 +71,12 @@ def test_no_lower_bound_where_none_is_known():
 
 def test_frames_have_no_interval_and_references_of_any_length():
     logits, references = case()[0], torch.tensor([[3, 4] + [-100] * 7, [5] + [-100] * 8] * 3)  # as wide as the frames
-    metric = ExpectedBLEU()
+    metric = ExpectedScore()
     metric.update(bleugrad.CTC(logits, blank_id=0), references)
     wanted = bleugrad.expected_bleu(bleugrad.CTC(logits, blank_id=0), references, level="sentence").value.mean()
     found = metric.compute()
-    assert set(found) == {"expected_bleu", "length_ratio"}
-    torch.testing.assert_close(found["expected_bleu"], wanted, rtol=1e-12, atol=0)
+    assert set(found) == {"score", "length_ratio"}
+    torch.testing.assert_close(found["score"], wanted, rtol=1e-12, atol=0)
 
 
 @pytest.mark.parametrize("references", [1, 3])
@@ -84,7 +85,7 @@ def test_token_bleu_equals_sacrebleu(references):
     generator = torch.Generator().manual_seed(references)
     lines = [torch.randint(0, 6, (int(n),), generator=generator).tolist() for n in torch.randint(4, 12, (40,))]
     them = [[torch.randint(0, 6, (8 + k,), generator=generator).tolist() for k in range(references)] for _ in lines]
-    metric = TokenBLEU()
+    metric = TokenScore()
     for start in range(0, 40, 7):
         metric.update(lines[start : start + 7], them[start : start + 7])
     words = [" ".join(map(str, line)) for line in lines]
@@ -97,7 +98,7 @@ def measure(rank):
     """Each process adds every other sentence; both compute the whole."""
     torch.distributed.init_process_group("gloo")
     logits, labels = case()
-    expected, tokens = ExpectedBLEU(eos_id=EOS), TokenBLEU()
+    expected, tokens = ExpectedScore(eos_id=EOS), TokenScore()
     own = slice(rank, None, PROCESSES)
     expected.update(logits[own], labels[own])
     tokens.update(guesses(logits, labels)[own], labels[own])
@@ -106,7 +107,7 @@ def measure(rank):
 
 def test_two_processes_compute_what_one_does(tmp_path):
     logits, labels = case()
-    expected, tokens = ExpectedBLEU(eos_id=EOS), TokenBLEU()
+    expected, tokens = ExpectedScore(eos_id=EOS), TokenScore()
     expected.update(logits, labels)
     tokens.update(guesses(logits, labels), labels)
     wanted = expected.compute() | {"bleu": tokens.compute()}

@@ -5,16 +5,14 @@ import torch
 
 pytest.importorskip("torchmetrics")
 
-from bleugrad import GLEU, NIST, ROUGE
-from bleugrad.metrics import ExpectedBLEU, ExpectedScore, TokenBLEU, TokenScore
+from bleugrad import BLEU, GLEU, NIST, ROUGE
+from bleugrad.metrics import ExpectedScore, TokenScore
 from tests.metrics.options import check_options
 from tests.metrics.test_metrics import EOS, case, guesses
 
 STARTS = torch.arange(12) % 2 == 0
 CHANGES = {
-    "max_order": ({}, 2),
-    "weights": ({}, (0.7, 0.1, 0.1, 0.1)),
-    "smoothing": ({}, 0.25),
+    "score": ({}, BLEU(2, (0.3, 0.7), 0.25)),
     "eos_id": ({}, EOS),
     "word_start": ({}, STARTS),
     "ignore_index": ({}, 7),
@@ -31,24 +29,24 @@ def inputs():
 
 def measured(**options):
     logits, labels, _ = inputs()
-    metric = ExpectedBLEU(**options)
+    metric = ExpectedScore(**options)
     metric.update(logits, labels)
     return {name: value.item() for name, value in metric.compute().items()}
 
 
 def test_expected_bleu():
-    check_options(ExpectedBLEU, measured, CHANGES)
+    check_options(ExpectedScore, measured, CHANGES)
 
 
 @pytest.mark.parametrize("lists", [False, True])
 def test_token_bleu(lists):
     def scored(**options):
         _, labels, made = inputs()
-        metric = TokenBLEU(**options)
+        metric = TokenScore(**options)
         metric.update(*((made.tolist(), labels.tolist()) if lists else (made, labels)))
         return metric.compute().item()
 
-    check_options(TokenBLEU, scored, CHANGES)
+    check_options(TokenScore, scored, CHANGES)
 
 
 def test_lists_are_cut_before_their_first_end():
@@ -56,11 +54,11 @@ def test_lists_are_cut_before_their_first_end():
     _, labels, made = inputs()
     several = torch.stack([labels, made.roll(1, 1)], 1)
     for references in (labels, several):
-        tensors, lists = TokenBLEU(eos_id=EOS, smoothing=1.0), TokenBLEU(eos_id=EOS, smoothing=1.0)
+        tensors, lists = TokenScore(BLEU(), eos_id=EOS), TokenScore(BLEU(), eos_id=EOS)
         tensors.update(made, references)
         lists.update(made.tolist(), references.tolist())
         assert lists.compute() == tensors.compute()
-        assert torch.equal(lists.lengths, tensors.lengths)
+        assert torch.equal(lists.sums, tensors.sums)
 
 
 def test_the_callback():
@@ -73,7 +71,7 @@ def test_the_callback():
         callback = BLEUCallback(**options)
         for outputs in ({"logits": logits, "labels": labels}, {"tokens": made, "labels": labels}):
             callback.on_validation_batch_end(None, None, outputs, None, 0)
-        return callback.expected.compute()["expected_bleu"].item(), callback.tokens.compute().item()
+        return callback.expected.compute()["score"].item(), callback.tokens.compute().item()
 
     check_options(BLEUCallback, logged, {name: CHANGES[name] for name in ("eos_id", "word_start")})
     for name in ("eos_id", "word_start"):  # of both metrics
@@ -84,7 +82,7 @@ def test_the_callback():
 def test_every_name_is_tested():
     import bleugrad.metrics
 
-    assert set(bleugrad.metrics.__all__) == {"BLEUCallback", "ExpectedBLEU", "ExpectedScore", "TokenBLEU", "TokenScore"}
+    assert set(bleugrad.metrics.__all__) == {"BLEUCallback", "ExpectedScore", "TokenScore"}
 
 
 SHARED = {name: CHANGES[name] for name in ("eos_id", "word_start", "ignore_index")}
@@ -96,16 +94,17 @@ def test_other_scores():
     def expected(**options):
         metric = ExpectedScore(ROUGE(1), **options)
         metric.update(logits, labels)
-        return metric.compute().item()
+        return metric.compute()["score"].item()
 
     def scored(**options):
         metric = TokenScore(ROUGE(1), **options)
         metric.update(made, labels)
         return metric.compute().item()
 
-    check_options(ExpectedScore, expected, SHARED, required=("score",))
-    check_options(TokenScore, scored, SHARED, required=("score",))
-    with pytest.raises(TypeError, match="expected ROUGE, ROUGEL, GLEU or NIST"):
+    for observe in (expected, scored):
+        for name, (_, value) in SHARED.items():
+            assert observe() != observe(**{name: value}), name
+    with pytest.raises(TypeError, match="expected BLEU, ROUGE, ROUGEL, GLEU or NIST"):
         TokenScore("rouge2")
 
 
@@ -119,5 +118,5 @@ def test_batches_of_any_size_give_the_score_of_the_corpus(score):
         expected.update(logits[part], labels[part])
         scored.update(made[part], labels[part])
     whole = bleugrad.expected_score(logits, labels, score, mask=labels != -100).value
-    torch.testing.assert_close(expected.compute(), whole.double(), rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(expected.compute()["score"], whole.double(), rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(scored.compute(), bleugrad.token_score(made, labels, score), rtol=0, atol=1e-12)

@@ -2,11 +2,9 @@
 
 ====================  ==========================================================================================
 ``BLEULoss``          the ``compute_loss_func``, for encoder-decoder and causal models
-``CandidateSearch``   the option of ``BLEULoss`` that scores the candidates of ``generate``
 ``BLEUCollator``      batches with decoder inputs and, if given, several references
 ``BLEUSchedule``      the callback that goes from cross-entropy to expected BLEU
 ``BLEUMonitor``       the callback that logs expected BLEU and length, and can stop training
-``BLEUEvaluation``    the callback that adds expected BLEU, its interval and BLEU of token ids to each evaluation
 ``BLEUMetrics``       the ``compute_metrics``: sacreBLEU of the generated text
 ``SentenceMean``      the trainer mixin for the plain mean over sentences
 ``encode_completion`` prompt and completion as the features of a causal model
@@ -16,7 +14,7 @@
 ``TokenGRPOTrainer``  the ``GRPOTrainer`` of TRL with a reward for every token
 ====================  ==========================================================================================
 
-Names are resolved on first use, and a library that is missing is named with the command that installs it.
+Names are resolved on first use. The error of a missing library has the command that installs it.
 """
 
 from typing import TYPE_CHECKING
@@ -26,11 +24,9 @@ from bleugrad.extras import resolver
 if TYPE_CHECKING:
     from bleugrad.hf.callbacks import BLEUMonitor as BLEUMonitor
     from bleugrad.hf.callbacks import BLEUSchedule as BLEUSchedule
-    from bleugrad.hf.candidates import CandidateSearch as CandidateSearch
     from bleugrad.hf.collator import BLEUCollator as BLEUCollator
     from bleugrad.hf.collator import encode_completion as encode_completion
     from bleugrad.hf.counting import SentenceMean as SentenceMean
-    from bleugrad.hf.evaluation import BLEUEvaluation as BLEUEvaluation
     from bleugrad.hf.grpo import TokenGRPOTrainer as TokenGRPOTrainer
     from bleugrad.hf.loss import BLEULoss as BLEULoss
     from bleugrad.hf.metrics import BLEUMetrics as BLEUMetrics
@@ -41,14 +37,12 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "BLEUCollator": ("bleugrad.hf.collator", "hf", ("transformers",)),
-    "BLEUEvaluation": ("bleugrad.hf.evaluation", "hf", ("transformers", "accelerate", "torchmetrics")),
     "BLEULoss": ("bleugrad.hf.loss", "hf", ("transformers",)),
     "BLEUMetrics": ("bleugrad.hf.metrics", "hf", ("sacrebleu",)),
     "BLEUMonitor": ("bleugrad.hf.callbacks", "hf", ("transformers", "accelerate")),
     "BLEUReward": ("bleugrad.hf.metrics", "hf", ("sacrebleu",)),
     "BLEUSFTTrainer": ("bleugrad.hf.sft", "trl", ("transformers", "trl")),
     "BLEUSchedule": ("bleugrad.hf.callbacks", "hf", ("transformers", "accelerate")),
-    "CandidateSearch": ("bleugrad.hf.candidates", "hf", ("transformers",)),
     "ScoreReward": ("bleugrad.hf.rewards", "hf", ("transformers",)),
     "SentenceMean": ("bleugrad.hf.counting", "hf", ("transformers", "accelerate")),
     "TokenGRPOTrainer": ("bleugrad.hf.grpo", "trl", ("transformers", "trl")),

@@ -33,8 +33,8 @@ class BlendedParts:
     Labels among ``excluded`` do not count for BLEU, but cross-entropy still learns them. ``measured`` (7,) describes
     the last call, without a gradient: labels, summed cross-entropy, summed expected length, summed length of the
     references, and labels times BLEU and the ends of its certified interval. Lengths are 0 for a fixed length, the ends
-    are NaN where there is no interval: at corpus level, with ``risks``, for several references without smoothing, and
-    for scores other than BLEU.
+    are NaN where there is no interval: at corpus level, for several references without smoothing, and for scores other
+    than BLEU.
     """
 
     expectation: Expectation[Any]
@@ -51,10 +51,8 @@ class BlendedParts:
         check_choice("weighting", self.weighting, ("tokens", "sentences"))
         check_share("label_smoothing", self.label_smoothing)
 
-    def __call__(
-        self, logits: Tensor | Output, labels: Tensor, references: Tensor | None, risks: Tensor | None
-    ) -> Tensor:
-        """The parts, from logits or from hidden states with their projection; ``risks`` (B,) replace ``1 - BLEU``."""
+    def __call__(self, logits: Tensor | Output, labels: Tensor, references: Tensor | None) -> Tensor:
+        """Return the parts, from logits or from hidden states with their projection."""
         labelled, mask = labels != IGNORED, without(labels, self.excluded) != IGNORED
         if references is not None:
             references = without(references.to(labels.device), self.excluded)
@@ -68,8 +66,6 @@ class BlendedParts:
             label_log_probs=True,
             pool=self.pool,
         )
-        if risks is not None:
-            value = 1 - risks
         log_probs = statistics.label_log_probs
         assert log_probs is not None
         counts, bleu = labelled.sum(1).to(value.dtype), self.blend * (1 - value)
@@ -79,8 +75,7 @@ class BlendedParts:
             bleu = torch.where(mask.any(1), bleu, 0)
             bleu = (bleu * counts).sum() if self.weighting == "tokens" else bleu.sum()
         nll_sum = torch.where(labelled, -log_probs, 0).sum()
-        certified = isinstance(self.expectation.score, BLEU)
-        interval = certified and risks is None and self.expectation.level == "sentence"
+        interval = isinstance(self.expectation.score, BLEU) and self.expectation.level == "sentence"
         self.measured = self._measurements(value, nll_sum, counts, statistics, interval)
         if self.blend == 1 and not self.adaptive:
             return torch.stack([bleu, torch.zeros_like(bleu)])  # 0 times inf is not 0

@@ -24,7 +24,6 @@ class ForwardInputs(NamedTuple):
     references: Tensor | None
     packed: bool
     projected: bool
-    source: dict[str, Tensor]  # input_ids and attention_mask, if given
 
 
 class ForwardWatch:
@@ -90,10 +89,7 @@ class ForwardWatch:
         if self.decoder_inputs and training and "input_ids" in kwargs and not fed:
             raise ValueError(NO_DECODER_INPUTS)
         self._skip = training and self.head is not None
-        source = {name: kwargs[name] for name in ("input_ids", "attention_mask") if kwargs.get(name) is not None}
-        self.inputs = ForwardInputs(
-            kwargs.get("decoder_input_ids"), references, _is_packed(kwargs), not self._skip, source
-        )
+        self.inputs = ForwardInputs(kwargs.get("decoder_input_ids"), references, _is_packed(kwargs), not self._skip)
         return args, kwargs
 
     def _before_head(self, head: nn.Module, args: tuple[Tensor]) -> tuple[Tensor] | None:

@@ -13,11 +13,10 @@ from bleugrad.arguments import check_choice, check_share
 from bleugrad.distributed import ProcessPool
 from bleugrad.expectation import Expectation
 from bleugrad.hf import checks
-from bleugrad.hf.candidates import CandidateSearch
 from bleugrad.hf.counting import IGNORED, SentenceCount, mean_over_processes, predicted_labels, processes
 from bleugrad.hf.criterion import BlendedParts
 from bleugrad.hf.forward import NO_DECODER_INPUTS, ForwardInputs, ForwardWatch
-from bleugrad.hf.vocabulary import EOS_ROLES, excluded_ids, length_eos, without, word_starts
+from bleugrad.hf.vocabulary import EOS_ROLES, excluded_ids, length_eos, word_starts
 from bleugrad.losses import recipe
 from bleugrad.outputs.rows import Projection
 from bleugrad.scores.bleu import BLEU
@@ -72,8 +71,6 @@ class BLEULoss:
             :func:`bleugrad.losses.recipe.bleu_weight` times 1 - expected BLEU. The function is near 0 where the model
             predicts the labels badly. With False the loss is a blend with fixed weights.
         label_smoothing: of the cross-entropy, 0 to 1. Trainers do not pass their ``label_smoothing_factor`` on.
-        candidates: a :class:`bleugrad.hf.CandidateSearch` scores the candidates of ``generate`` instead of the rows of
-            the labels. Cross-entropy remains that of the labels.
         score: what is expected instead of BLEU: :class:`bleugrad.ROUGE`, :class:`bleugrad.GLEU`, :class:`bleugrad.NIST`
             or another :class:`~bleugrad.scores.score.Score`; then "BLEU" above means this score. ``max_order``,
             ``weights`` and ``smoothing`` are those of BLEU and are refused beside it.
@@ -100,7 +97,6 @@ class BLEULoss:
         bleu_weight: float = 1.0,
         adaptive: bool = True,
         label_smoothing: float = 0.0,
-        candidates: CandidateSearch | None = None,
         score: Score | None = None,
         fused: bool = False,
         method: str = "exact",
@@ -114,11 +110,6 @@ class BLEULoss:
         if level == "corpus" and weighting == "sentences":
             raise ValueError("weighting is 'sentences', but level is 'corpus', which has no sentences to weight")
         self.causal = not model.config.is_encoder_decoder
-        if candidates is not None and (self.causal or level == "corpus"):
-            found = "a causal model" if self.causal else f"level {level!r}"
-            raise ValueError(f"candidates are given with {found}; expected an encoder-decoder model and 'sentence'")
-        if candidates is not None and score is not None:
-            raise ValueError(f"candidates are given with score {score!r}; expected BLEU, and score=None")
         self.check_decoder_inputs = check_decoder_inputs and not self.causal
         self.check = check
         self.pad_id, self.eos_id = tokenizer.pad_token_id, tokenizer.eos_token_id
@@ -139,9 +130,6 @@ class BLEULoss:
             adaptive=adaptive,
             label_smoothing=label_smoothing,
         )
-        self.candidates = candidates
-        if candidates is not None:
-            self.candidate_loss = candidates.loss(self.criterion.expectation, self.criterion.word_start)
         self.bleu_weight = bleu_weight
         self.watch = ForwardWatch(model, fused, self.check_decoder_inputs)
 
@@ -172,8 +160,7 @@ class BLEULoss:
         target = predicted_labels(labels, self.causal)
         if self.causal:
             rows = rows[:, :-1]
-        risks = None if self.candidates is None else self._candidate_risks(self.candidates, outputs, labels, inputs)
-        return self._scaled(self._parts(rows, target, inputs, risks), target, num_items_in_batch)
+        return self._scaled(self._parts(rows, target, inputs), target, num_items_in_batch)
 
     def measurements(self) -> dict[str, float]:
         """Means over all labels since the last call, of all processes, for the log. All processes must call."""
@@ -198,30 +185,14 @@ class BLEULoss:
                 raise ValueError(message)
             warnings.warn(message, stacklevel=3)
 
-    def _candidate_risks(self, search: CandidateSearch, outputs: Any, labels: Tensor, inputs: ForwardInputs) -> Tensor:
-        """1 - expected BLEU of the candidates of each sentence (B,), by two more passes of the model."""
-        model, excluded = self.watch.model, self.criterion.excluded
-        found = search.find(model, inputs.source, labels.shape[1])
-        rows = search.decode(model, outputs, inputs.source, found)["logits"]
-        tokens = search.tokens(found, self.eos_id)
-        references = labels if inputs.references is None else inputs.references.to(labels.device)
-        self.candidate_loss.to(rows.device)
-        risks: Tensor = self.candidate_loss(
-            self._output(rows, self.watch.take()),
-            tokens,
-            without(references, excluded),
-            mask=without(tokens, excluded) != IGNORED,
-        )
-        return risks
-
     def _output(self, rows: Tensor, inputs: ForwardInputs) -> Tensor | Projection:
         """Logits as they are, and hidden states with the projection that was left out."""
         return rows if inputs.projected else Projection(rows, *self.watch.projection(rows.dtype))
 
-    def _parts(self, rows: Tensor, labels: Tensor, inputs: ForwardInputs, risks: Tensor | None) -> Tensor:
+    def _parts(self, rows: Tensor, labels: Tensor, inputs: ForwardInputs) -> Tensor:
         criterion, group = self.criterion, dist.group.WORLD if processes() > 1 else None
         criterion.pool = None if group is None else ProcessPool(group)
-        parts = criterion(self._output(rows, inputs), labels, inputs.references, risks)
+        parts = criterion(self._output(rows, inputs), labels, inputs.references)
         if parts.requires_grad and criterion.measured is not None:
             self._measured = criterion.measured + (0 if self._measured is None else self._measured)
         return parts

@@ -1,15 +1,17 @@
-"""Options that all losses share, and the way from one value per sentence to the loss."""
+"""Options that losses share, as dataclass fields, and the way from one value per sentence to the loss."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Optional, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
-from bleugrad.arguments import check_choice, check_nonnegative
+from bleugrad.arguments import check_choice
 from bleugrad.distributed import Pool, ProcessPool
 from bleugrad.expectation import Expectation
 from bleugrad.references.targets import Targets
+from bleugrad.scores.bleu import BLEU
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -18,31 +20,46 @@ Group: TypeAlias = Optional["ProcessGroup"]
 REDUCTIONS = ("mean", "sum", "none")
 
 
-@dataclass(frozen=True)
-class LossOptions:
-    """Validated options of a loss; :class:`bleugrad.ExpectedBLEULoss` describes them.
+@dataclass(kw_only=True, eq=False, repr=False)
+class LossBase(nn.Module):
+    """A loss module whose options are its fields; :class:`bleugrad.ExpectedBLEULoss` describes them.
 
-    ``pool`` sums over the processes of ``process_group``. It is None for one process.
+    Options are checked once and cannot be changed. ``dataclasses.replace(loss, reduction="sum")`` makes another loss.
+    A subclass adds fields and sets ``expectation``. ``pool`` sums over the processes of ``process_group``.
     """
 
-    expectation: Expectation[Any]
-    reduction: str
-    process_group: Group
-    cross_entropy_weight: float
-    pool: Pool | None = field(init=False, repr=False)
+    word_start: Tensor | None = None
+    reduction: str = "mean"
+    process_group: Group = None
 
     def __post_init__(self) -> None:
+        word_start = self.__dict__.pop("word_start")
+        nn.Module.__init__(self)
+        self.register_buffer("word_start", word_start, persistent=False)
+        self.expectation = self.make_expectation()
         check_choice("reduction", self.reduction, REDUCTIONS)
-        check_nonnegative("cross_entropy_weight", self.cross_entropy_weight)
-        pool = None if self.process_group is None else ProcessPool(self.process_group)
+        self.pool: Pool | None = None if self.process_group is None else ProcessPool(self.process_group)
         if self.expectation.level == "corpus":
             if self.reduction == "none":
                 found = "reduction is 'none', but level is 'corpus', which has one value"
                 raise ValueError(f"{found}; expected level='sentence'")
-        elif pool is not None and self.reduction != "mean":
+        elif self.pool is not None and self.reduction != "mean":
             found = f"process_group is given, but reduction is {self.reduction!r}, which needs no other process"
             raise ValueError(f"{found}; expected process_group=None, or reduction='mean'")
-        object.__setattr__(self, "pool", pool)
+
+    def make_expectation(self) -> Expectation[Any]:
+        """Return the validated options of the score."""
+        raise NotImplementedError
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if "pool" in self.__dict__ and name in self.__dataclass_fields__:
+            raise AttributeError(f"{name} is an option of a loss, which cannot change; use dataclasses.replace")
+        super().__setattr__(name, value)
+
+    def extra_repr(self) -> str:
+        """The options."""
+        options = [f"{one.name}={getattr(self, one.name)!r}" for one in fields(self) if one.name != "word_start"]
+        return ", ".join([f"units={'tokens' if self.word_start is None else 'words'}", *options])
 
     def reduce(self, per_sentence: Tensor, counted: Tensor) -> Tensor:
         """Reduce (B,) to the mean over counted sentences, to their sum, or to the values, with 0 elsewhere."""
@@ -51,19 +68,15 @@ class LossOptions:
             return per_sentence
         return per_sentence.sum() if self.reduction == "sum" else self._mean(per_sentence, counted)
 
-    def add_cross_entropy(self, loss: Tensor, label_log_probs: Tensor | None, targets: Targets) -> Tensor:
-        """Add the weighted cross-entropy of the labels, if their log-probabilities (B, T) are given."""
-        if label_log_probs is None:
-            return loss
+    def cross_entropy(self, label_log_probs: Tensor, targets: Targets) -> Tensor:
+        """Return the cross-entropy of the labels from their log-probabilities (B, T), reduced as the loss is."""
         labelled = targets.labelled
         assert labelled is not None
         nll = torch.where(labelled, -label_log_probs, 0)
-        if self.expectation.level == "sentence" and self.reduction != "mean":
-            per_sentence = nll.sum(1) / labelled.sum(1).clamp(min=1)
-            cross_entropy = per_sentence if self.reduction == "none" else per_sentence.sum()
-        else:
-            cross_entropy = self._mean(nll, labelled)
-        return loss + self.cross_entropy_weight * cross_entropy
+        if self.expectation.level == "corpus" or self.reduction == "mean":
+            return self._mean(nll, labelled)
+        per_sentence = nll.sum(1) / labelled.sum(1).clamp(min=1)
+        return per_sentence if self.reduction == "none" else per_sentence.sum()
 
     def _mean(self, values: Tensor, counted: Tensor) -> Tensor:
         """Divide the sum of the values by the number that counts, over all processes."""
@@ -72,16 +85,20 @@ class LossOptions:
         return torch.div(total, number.clamp(min=1))
 
 
-class LossBase(nn.Module):
-    """A loss module: it stores validated options, and calls a function with them."""
+del LossBase.word_start  # the default of the field; as an attribute of the class it would hide the buffer
 
-    word_start: Tensor | None
 
-    def __init__(self, options: LossOptions, word_start: Tensor | None) -> None:
-        super().__init__()
-        self.options = options
-        self.register_buffer("word_start", word_start, persistent=False)
+@dataclass(kw_only=True, eq=False, repr=False)
+class BLEULossBase(LossBase):
+    """A loss on the BLEU of each sentence."""
 
-    def extra_repr(self) -> str:
-        """The options."""
-        return f"{self.options}, units={'tokens' if self.word_start is None else 'words'}"
+    max_order: int = 4
+    weights: Sequence[float] | None = None
+    smoothing: float = 1.0
+    eos_id: int | None = None
+    ignore_index: int = -100
+
+    def make_expectation(self) -> Expectation[BLEU]:
+        """Return the validated options of the score."""
+        score = BLEU(self.max_order, self.weights, self.smoothing)
+        return Expectation(score, level="sentence", eos_id=self.eos_id, ignore_index=self.ignore_index)

@@ -1,105 +1,21 @@
 """Minimum risk over a decoder's candidates whose risks are exact expectations: the loss for what a beam sees."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from bleugrad.arguments import check_nonnegative
 from bleugrad.expectation import Expectation, score_output
-from bleugrad.losses.base import Group, LossBase, LossOptions
+from bleugrad.losses.base import BLEULossBase
 from bleugrad.matches.method import MatchMethod
 from bleugrad.outputs.output import Output
 from bleugrad.references.sequences import IdLists, check_ids
 from bleugrad.scores.bleu import BLEU
 
 
-def candidate_bleu_loss(
-    logits: Tensor | Output,
-    candidates: Tensor,
-    references: Tensor | IdLists,
-    *,
-    mask: Tensor | None = None,
-    alpha: float = 1.0,
-    length_penalty: float = 1.0,
-    method: MatchMethod | str = "exact",
-    max_order: int = 4,
-    weights: Sequence[float] | None = None,
-    smoothing: float = 1.0,
-    eos_id: int | None = None,
-    sharpness: float = 1.0,
-    end_positions: int | str = 0,
-    ignore_index: int = -100,
-    word_start: Tensor | None = None,
-    reduction: str = "mean",
-    process_group: Group = None,
-) -> Tensor:
-    """Minimum risk over candidates. :class:`bleugrad.CandidateBLEULoss` describes the arguments."""
-    score = BLEU(max_order, weights, smoothing)
-    expectation = Expectation(score, method, "sentence", eos_id, ignore_index, sharpness, end_positions)
-    options = CandidateOptions(expectation, reduction, process_group, 0.0, alpha, length_penalty)
-    given = (candidates, references, mask, word_start, options)
-    value, log_probs, counted = score_sequences("candidates", logits, *given)
-    return _weighted(value, log_probs.sum(2), counted.sum(2), options)
-
-
-@dataclass(frozen=True)
-class CandidateOptions(LossOptions):
-    """Validated options of :class:`CandidateBLEULoss`."""
-
-    alpha: float
-    length_penalty: float
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_nonnegative("alpha", self.alpha)
-        check_nonnegative("length_penalty", self.length_penalty)
-
-
-def _weighted(value: Tensor, log_probs: Tensor, lengths: Tensor, options: CandidateOptions) -> Tensor:
-    """The loss of candidates with expected BLEU ``value``, log-probabilities and lengths, all (B, S)."""
-    scores = log_probs / lengths.clamp(min=1) ** options.length_penalty
-    there = lengths > 0
-    counted = there.any(1)
-    shares = (options.alpha * scores).masked_fill(counted[:, None] & ~there, -torch.inf).softmax(1)
-    return options.reduce((shares * (1 - value)).sum(1), counted)
-
-
-def score_sequences(
-    name: str,
-    logits: Tensor | Output,
-    sequences: Tensor,
-    references: Tensor | IdLists,
-    mask: Tensor | None,
-    word_start: Tensor | None,
-    options: LossOptions,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Score the rows of a decoder that was fed sequences (B, S, T), its argument ``name``.
-
-    Returns the expected BLEU of the rows (B, S), the log-probabilities of the tokens (B, S, T), and which of them count
-    (B, S, T).
-    """
-    if not isinstance(sequences, Tensor) or sequences.dim() != 3 or sequences.shape[1] == 0:
-        shape = tuple(sequences.shape) if isinstance(sequences, Tensor) else type(sequences).__name__
-        raise ValueError(f"{name} is {shape}; expected token ids (B, S, T), with S of at least 1 per sentence")
-    batch, number, _ = check_ids(name, sequences).shape
-    value, statistics, targets = score_output(
-        logits,
-        options.expectation,
-        labels=sequences.flatten(0, 1),
-        references=repeated(references, number, batch),
-        mask=None if mask is None else mask.flatten(0, 1),
-        word_start=word_start,
-        label_log_probs=True,
-    )
-    assert statistics.label_log_probs is not None
-    assert targets.labelled is not None
-    log_probs = torch.where(targets.labelled, statistics.label_log_probs, 0)
-    return value.view(batch, number), log_probs.view(sequences.shape), targets.labelled.view(sequences.shape)
-
-
-class CandidateBLEULoss(LossBase):
+@dataclass(kw_only=True, eq=False, repr=False)
+class CandidateBLEULoss(BLEULossBase):
     """1 - expected BLEU of the rows of each candidate, weighted by the candidates' probabilities.
 
     A search finds S candidates for each sentence, without gradient. The decoder is then fed each candidate, with
@@ -135,29 +51,25 @@ class CandidateBLEULoss(LossBase):
         (0.68, torch.Size([2, 4, 100]))
     """
 
-    options: CandidateOptions
+    alpha: float = 1.0
+    length_penalty: float = 1.0
+    method: MatchMethod | str = "exact"
+    sharpness: float = 1.0
+    end_positions: int | str = 0
 
-    def __init__(
-        self,
-        *,
-        alpha: float = 1.0,
-        length_penalty: float = 1.0,
-        method: MatchMethod | str = "exact",
-        max_order: int = 4,
-        weights: Sequence[float] | None = None,
-        smoothing: float = 1.0,
-        eos_id: int | None = None,
-        sharpness: float = 1.0,
-        end_positions: int | str = 0,
-        ignore_index: int = -100,
-        word_start: Tensor | None = None,
-        reduction: str = "mean",
-        process_group: Group = None,
-    ) -> None:
-        score = BLEU(max_order, weights, smoothing)
-        expectation = Expectation(score, method, "sentence", eos_id, ignore_index, sharpness, end_positions)
-        options = CandidateOptions(expectation, reduction, process_group, 0.0, alpha, length_penalty)
-        super().__init__(options, word_start)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_nonnegative("alpha", self.alpha)
+        check_nonnegative("length_penalty", self.length_penalty)
+
+    def make_expectation(self) -> Expectation[BLEU]:
+        """Return the validated options of the score."""
+        return replace(
+            super().make_expectation(),
+            method=self.method,
+            sharpness=self.sharpness,
+            end_positions=self.end_positions,
+        )
 
     def forward(
         self, logits: Tensor | Output, candidates: Tensor, references: Tensor | IdLists, *, mask: Tensor | None = None
@@ -172,9 +84,24 @@ class CandidateBLEULoss(LossBase):
             references: (B, R), (B, K, R) or nested lists, one entry per sentence.
             mask: (B, S, T) bool, positions that count. Default: positions with a token.
         """
-        given = (candidates, references, mask, self.word_start, self.options)
-        value, log_probs, counted = score_sequences("candidates", logits, *given)
-        return _weighted(value, log_probs.sum(2), counted.sum(2), self.options)
+        if not isinstance(candidates, Tensor) or candidates.dim() != 3 or candidates.shape[1] == 0:
+            found = tuple(candidates.shape) if isinstance(candidates, Tensor) else type(candidates).__name__
+            raise ValueError(f"candidates is {found}; expected token ids (B, S, T), with S of at least 1 per sentence")
+        batch, number, _ = check_ids("candidates", candidates).shape
+        value, statistics, targets = score_output(
+            logits,
+            self.expectation,
+            labels=candidates.flatten(0, 1),
+            references=repeated(references, number, batch),
+            mask=None if mask is None else mask.flatten(0, 1),
+            word_start=self.word_start,
+            label_log_probs=True,
+        )
+        assert statistics.label_log_probs is not None
+        assert targets.labelled is not None
+        log_probs = torch.where(targets.labelled, statistics.label_log_probs, 0).sum(1)
+        lengths = targets.labelled.sum(1)
+        return self._weighted(*(one.view(batch, number) for one in (value, log_probs, lengths)))
 
     def from_log_probs(
         self, logits: Tensor | Output, log_probs: Tensor, references: Tensor | IdLists, *, mask: Tensor
@@ -189,9 +116,17 @@ class CandidateBLEULoss(LossBase):
             raise ValueError(f"{found}; expected (B, S) and (B, S, T) of S candidates per sentence")
         again = repeated(references, log_probs.shape[1], len(log_probs))
         value, _, _ = score_output(
-            logits, self.options.expectation, references=again, mask=mask.flatten(0, 1), word_start=self.word_start
+            logits, self.expectation, references=again, mask=mask.flatten(0, 1), word_start=self.word_start
         )
-        return _weighted(value.view_as(log_probs), log_probs, mask.sum(2), self.options)
+        return self._weighted(value.view_as(log_probs), log_probs, mask.sum(2))
+
+    def _weighted(self, value: Tensor, log_probs: Tensor, lengths: Tensor) -> Tensor:
+        """The loss of candidates with expected BLEU ``value``, log-probabilities and lengths, all (B, S)."""
+        scores = log_probs / lengths.clamp(min=1) ** self.length_penalty
+        there = lengths > 0
+        counted = there.any(1)
+        shares = (self.alpha * scores).masked_fill(counted[:, None] & ~there, -torch.inf).softmax(1)
+        return self.reduce((shares * (1 - value)).sum(1), counted)
 
 
 def repeated(references: Tensor | IdLists, number: int, batch: int) -> Tensor | IdLists:

@@ -1,15 +1,15 @@
 """The loss most people import: 1 - expected BLEU, in the place of cross-entropy."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 from torch import Tensor
 
-from bleugrad.arguments import check_share
+from bleugrad.arguments import check_nonnegative, check_share
 from bleugrad.expectation import Expectation, score_output
 from bleugrad.losses import recipe
-from bleugrad.losses.base import Group, LossBase, LossOptions
+from bleugrad.losses.base import BLEULossBase, Group, LossBase
 from bleugrad.losses.recipe import adaptive_weight, smoothed_log_probs
 from bleugrad.matches.method import MatchMethod
 from bleugrad.outputs.output import Output
@@ -17,107 +17,22 @@ from bleugrad.references.sequences import IdLists
 from bleugrad.scores.bleu import BLEU
 
 
-def expected_bleu_loss(
-    logits: Tensor | Output,
-    labels: Tensor | None = None,
-    *,
-    references: Tensor | IdLists | None = None,
-    mask: Tensor | None = None,
-    method: MatchMethod | str = "exact",
-    level: str = "corpus",
-    max_order: int = 4,
-    weights: Sequence[float] | None = None,
-    smoothing: float = 1.0,
-    eos_id: int | None = None,
-    sharpness: float = 1.0,
-    end_positions: int | str = 0,
-    ignore_index: int = -100,
-    word_start: Tensor | None = None,
-    reduction: str = "mean",
-    cross_entropy_weight: float = 0.0,
-    label_smoothing: float = 0.0,
-    adaptive: bool = False,
-    inplace: bool = False,
-    process_group: Group = None,
-) -> Tensor:
-    """1 - expected BLEU. :class:`bleugrad.ExpectedBLEULoss` describes the arguments."""
-    score = BLEU(max_order, weights, smoothing)
-    expectation = Expectation(score, method, level, eos_id, ignore_index, sharpness, end_positions, inplace)
-    shared = (expectation, reduction, process_group, cross_entropy_weight)
-    options = ExpectedOptions(*shared, label_smoothing, adaptive)
-    return expected_score_loss(logits, labels, references, mask, word_start, options)
+@dataclass(kw_only=True, eq=False, repr=False)
+class RowLossBase(LossBase):
+    """1 - the score of an expectation, plus the weighted cross-entropy of the labels."""
 
-
-@dataclass(frozen=True)
-class ExpectedOptions(LossOptions):
-    """Validated options of :class:`ExpectedScoreLoss`."""
-
-    label_smoothing: float
-    adaptive: bool
+    cross_entropy_weight: float = 0.0
+    label_smoothing: float = 0.0
+    adaptive: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_nonnegative("cross_entropy_weight", self.cross_entropy_weight)
         check_share("label_smoothing", self.label_smoothing)
         for name in ("label_smoothing", "adaptive"):
             if (value := getattr(self, name)) and self.cross_entropy_weight == 0:
                 found = f"{name} is {value}, but cross_entropy_weight is 0"
                 raise ValueError(f"{found}; expected 1 or another weight above 0")
-
-
-def expected_score_loss(
-    logits: Tensor | Output,
-    labels: Tensor | None,
-    references: Tensor | IdLists | None,
-    mask: Tensor | None,
-    word_start: Tensor | None,
-    options: ExpectedOptions,
-) -> Tensor:
-    """1 - the score of an expectation, reduced, plus the weighted cross-entropy."""
-    level, pool = options.expectation.level, options.pool
-    value, statistics, targets = score_output(
-        logits,
-        options.expectation,
-        labels=labels,
-        references=references,
-        mask=mask,
-        word_start=word_start,
-        label_log_probs=options.cross_entropy_weight > 0,
-        pool=pool,
-    )
-    loss, log_probs = 1 - value, statistics.label_log_probs
-    if options.adaptive:
-        assert log_probs is not None
-        assert targets.labelled is not None
-        loss = adaptive_weight(log_probs, targets.labelled, level, pool) * loss
-    if level == "sentence":
-        loss = options.reduce(loss, targets.limits > 0)
-    if log_probs is None:
-        return loss
-    log_probs = smoothed_log_probs(log_probs, statistics.mean_log_probs, options.label_smoothing)
-    return options.add_cross_entropy(loss, log_probs, targets)
-
-
-class ExpectedScoreLoss(LossBase):
-    """1 - the score of an expectation, for any :class:`~bleugrad.scores.score.Score`. 0 is perfect.
-
-    Takes an :class:`~bleugrad.expectation.Expectation`, and options of :class:`bleugrad.ExpectedBLEULoss`.
-    """
-
-    options: ExpectedOptions
-
-    def __init__(
-        self,
-        expectation: Expectation[Any],
-        *,
-        word_start: Tensor | None = None,
-        reduction: str = "mean",
-        cross_entropy_weight: float = 0.0,
-        label_smoothing: float = 0.0,
-        adaptive: bool = False,
-        process_group: Group = None,
-    ) -> None:
-        shared = (expectation, reduction, process_group, cross_entropy_weight)
-        super().__init__(ExpectedOptions(*shared, label_smoothing, adaptive), word_start)
 
     def forward(
         self,
@@ -137,10 +52,46 @@ class ExpectedScoreLoss(LossBase):
                 may differ from T.
             mask: (B, T) bool, positions that count. Default: positions with a label. Labels elsewhere are ignored.
         """
-        return expected_score_loss(logits, labels, references, mask, self.word_start, self.options)
+        level, pool = self.expectation.level, self.pool
+        value, statistics, targets = score_output(
+            logits,
+            self.expectation,
+            labels=labels,
+            references=references,
+            mask=mask,
+            word_start=self.word_start,
+            label_log_probs=self.cross_entropy_weight > 0,
+            pool=pool,
+        )
+        loss, log_probs = 1 - value, statistics.label_log_probs
+        if self.adaptive:
+            assert log_probs is not None
+            assert targets.labelled is not None
+            loss = adaptive_weight(log_probs, targets.labelled, level, pool) * loss
+        if level == "sentence":
+            loss = self.reduce(loss, targets.limits > 0)
+        if log_probs is None:
+            return loss
+        log_probs = smoothed_log_probs(log_probs, statistics.mean_log_probs, self.label_smoothing)
+        return loss + self.cross_entropy_weight * self.cross_entropy(log_probs, targets)
 
 
-class ExpectedBLEULoss(ExpectedScoreLoss):
+@dataclass(eq=False, repr=False)
+class ExpectedScoreLoss(RowLossBase):
+    """1 - the score of an expectation, for any :class:`~bleugrad.scores.score.Score`. 0 is perfect.
+
+    Takes an :class:`~bleugrad.expectation.Expectation`, and options of :class:`bleugrad.ExpectedBLEULoss`.
+    """
+
+    expectation: Expectation[Any]
+
+    def make_expectation(self) -> Expectation[Any]:
+        """Return the expectation that was given."""
+        return self.expectation
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ExpectedBLEULoss(RowLossBase, BLEULossBase):
     """1 - expected BLEU, called like ``nn.CrossEntropyLoss``: ``loss(logits, labels)``. 0 is perfect.
 
     The expected matches are exact for independent rows, or the paper's bound. The score is a surrogate of expected
@@ -194,74 +145,80 @@ class ExpectedBLEULoss(ExpectedScoreLoss):
         (0.811, torch.Size([2, 5, 100]))
     """
 
-    def __init__(
-        self,
-        *,
-        method: MatchMethod | str = "exact",
-        level: str = "corpus",
-        max_order: int = 4,
-        weights: Sequence[float] | None = None,
-        smoothing: float = 1.0,
-        eos_id: int | None = None,
-        sharpness: float = 1.0,
-        end_positions: int | str = 0,
-        ignore_index: int = -100,
-        word_start: Tensor | None = None,
-        reduction: str = "mean",
-        cross_entropy_weight: float = 0.0,
-        label_smoothing: float = 0.0,
-        adaptive: bool = False,
-        inplace: bool = False,
-        process_group: Group = None,
-    ) -> None:
-        score = BLEU(max_order, weights, smoothing)
-        expectation = Expectation(score, method, level, eos_id, ignore_index, sharpness, end_positions, inplace)
-        shared = (expectation, reduction, process_group, cross_entropy_weight)
-        LossBase.__init__(self, ExpectedOptions(*shared, label_smoothing, adaptive), word_start)
+    method: MatchMethod | str = "exact"
+    level: str = "corpus"
+    sharpness: float = 1.0
+    end_positions: int | str = 0
+    inplace: bool = False
+    recommended: ClassVar[type["RecommendedBLEULoss"]]
 
-    @classmethod
-    def recommended(
-        cls,
-        *,
-        eos_id: int | None = None,
-        method: MatchMethod | str = "exact",
-        level: str = recipe.LEVEL,
-        max_order: int = 4,
-        weights: Sequence[float] | None = None,
-        smoothing: float = 1.0,
-        sharpness: float = recipe.SHARPNESS,
-        end_positions: int | str = recipe.END_POSITIONS,
-        ignore_index: int = -100,
-        word_start: Tensor | None = None,
-        reduction: str = "mean",
-        cross_entropy_weight: float = 1.0,
-        label_smoothing: float = 0.0,
-        adaptive: bool = True,
-        inplace: bool = False,
-        process_group: Group = None,
-    ) -> "ExpectedBLEULoss":
-        """Return the loss with the recommended options of :mod:`bleugrad.losses.recipe` as defaults. Needs ``eos_id``.
-
-        Example:
-            >>> import bleugrad
-            >>> bleugrad.ExpectedBLEULoss.recommended(eos_id=2).options.adaptive
-            True
-        """
-        return cls(
-            method=method,
-            level=level,
-            max_order=max_order,
-            weights=weights,
-            smoothing=smoothing,
-            eos_id=eos_id,
-            sharpness=sharpness,
-            end_positions=end_positions,
-            ignore_index=ignore_index,
-            word_start=word_start,
-            reduction=reduction,
-            cross_entropy_weight=cross_entropy_weight,
-            label_smoothing=label_smoothing,
-            adaptive=adaptive,
-            inplace=inplace,
-            process_group=process_group,
+    def make_expectation(self) -> Expectation[BLEU]:
+        """Return the validated options of the score."""
+        return replace(
+            super().make_expectation(),
+            method=self.method,
+            level=self.level,
+            sharpness=self.sharpness,
+            end_positions=self.end_positions,
+            inplace=self.inplace,
         )
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class RecommendedBLEULoss(ExpectedBLEULoss):
+    """:class:`bleugrad.ExpectedBLEULoss` with the options of :mod:`bleugrad.losses.recipe` as defaults.
+
+    ``ExpectedBLEULoss.recommended`` is this class. It needs ``eos_id``.
+
+    Example:
+        >>> import bleugrad
+        >>> bleugrad.ExpectedBLEULoss.recommended(eos_id=2).adaptive
+        True
+    """
+
+    level: str = recipe.LEVEL
+    sharpness: float = recipe.SHARPNESS
+    end_positions: int | str = recipe.END_POSITIONS
+    cross_entropy_weight: float = 1.0
+    adaptive: bool = True
+
+
+ExpectedBLEULoss.recommended = RecommendedBLEULoss
+
+
+def expected_bleu_loss(
+    logits: Tensor | Output,
+    labels: Tensor | None = None,
+    *,
+    references: Tensor | IdLists | None = None,
+    mask: Tensor | None = None,
+    method: MatchMethod | str = "exact",
+    level: str = "corpus",
+    max_order: int = 4,
+    weights: Sequence[float] | None = None,
+    smoothing: float = 1.0,
+    eos_id: int | None = None,
+    sharpness: float = 1.0,
+    end_positions: int | str = 0,
+    ignore_index: int = -100,
+    word_start: Tensor | None = None,
+    reduction: str = "mean",
+    cross_entropy_weight: float = 0.0,
+    label_smoothing: float = 0.0,
+    adaptive: bool = False,
+    inplace: bool = False,
+    process_group: Group = None,
+) -> Tensor:
+    """1 - expected BLEU. :class:`bleugrad.ExpectedBLEULoss` describes the arguments."""
+    score = BLEU(max_order, weights, smoothing)
+    loss = ExpectedScoreLoss(
+        Expectation(score, method, level, eos_id, ignore_index, sharpness, end_positions, inplace),
+        word_start=word_start,
+        reduction=reduction,
+        cross_entropy_weight=cross_entropy_weight,
+        label_smoothing=label_smoothing,
+        adaptive=adaptive,
+        process_group=process_group,
+    )
+    value: Tensor = loss(logits, labels, references=references, mask=mask)
+    return value

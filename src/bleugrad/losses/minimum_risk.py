@@ -1,104 +1,18 @@
 """Minimum risk training: expected BLEU over a set of candidates whose probabilities are renormalised."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from bleugrad.arguments import check_nonnegative
-from bleugrad.expectation import Expectation
-from bleugrad.losses import sampling
-from bleugrad.losses.base import Group
 from bleugrad.losses.rewards import RewardedSamples, reward_rows
-from bleugrad.losses.sampling import Draws, SampledLossBase, SampledOptions, SampleStatistics
+from bleugrad.losses.sampling import Estimate, SampledLossBase, SampledRows, check_samples, given_labels
 from bleugrad.references.sequences import IdLists
 from bleugrad.references.targets import Targets
-from bleugrad.scores.bleu import BLEU
 
 
-def minimum_risk_loss(
-    logits: Tensor,
-    labels: Tensor | None = None,
-    *,
-    references: Tensor | IdLists | None = None,
-    mask: Tensor | None = None,
-    samples: int = 8,
-    alpha: float = 0.005,
-    include_reference: bool = False,
-    scale_by_alpha: bool = False,
-    generator: torch.Generator | int | None = None,
-    max_order: int = 4,
-    weights: Sequence[float] | None = None,
-    smoothing: float = 1.0,
-    eos_id: int | None = None,
-    ignore_index: int = -100,
-    word_start: Tensor | None = None,
-    reduction: str = "mean",
-    cross_entropy_weight: float = 0.0,
-    process_group: Group = None,
-) -> Tensor:
-    """Minimum risk training on 1 - BLEU. :class:`bleugrad.MinimumRiskLoss` describes the arguments."""
-    expectation = Expectation(BLEU(max_order, weights, smoothing), "exact", "sentence", eos_id, ignore_index)
-    draws, shared = Draws(samples, generator), (expectation, reduction, process_group, cross_entropy_weight)
-    options = RiskOptions(*shared, draws, alpha, include_reference, scale_by_alpha)
-    targets = sampling.sampled_targets(logits, labels, references, mask, word_start, options)
-    return _drawn_loss(logits, targets, options)[0]
-
-
-@dataclass(frozen=True)
-class RiskOptions(SampledOptions):
-    """Validated options of :class:`bleugrad.MinimumRiskLoss`."""
-
-    alpha: float
-    include_reference: bool
-    scale_by_alpha: bool
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        least = 1 if self.include_reference else 2
-        sampling.check_samples(self.draws.samples, least, ": one candidate alone has no gradient")
-        if check_nonnegative("alpha", self.alpha) == 0:
-            raise ValueError("alpha is 0; expected a number above 0")
-
-
-def _drawn_loss(logits: Tensor, targets: Targets, options: RiskOptions) -> tuple[Tensor, SampleStatistics]:
-    """The loss of samples of the rows, and their statistics."""
-    with torch.autocast(logits.device.type, enabled=False):
-        labels = sampling.given_labels(targets, "include_reference is True") if options.include_reference else None
-        drawn = sampling.sample_rows(logits, targets, options, None if labels is None else labels[..., None])
-        tokens, of_tokens = drawn.tokens, drawn.log_probs
-        if labels is not None:
-            tokens = torch.cat([tokens, labels[:, None]], 1)
-            of_tokens = torch.cat([of_tokens, drawn.chosen_log_probs.transpose(1, 2)], 1)
-        candidates = reward_rows(tokens, targets, options.expectation.score)
-        chosen = distinct(candidates)
-        if labels is not None and targets.labelled is not None:  # labels with gaps are no candidate
-            chosen[:, -1] &= ~(candidates.scored[:, -1] & ~targets.labelled).any(1)
-        log_probs, counted = candidates.log_probs(of_tokens), targets.limits > 0
-        loss, statistics = _risk(candidates, chosen, log_probs, options.draws.samples, counted, options)
-        return options.add_cross_entropy(loss, drawn.label_log_probs, targets), statistics
-
-
-def _risk(
-    candidates: RewardedSamples, chosen: Tensor, log_probs: Tensor, drawn: int, counted: Tensor, options: RiskOptions
-) -> tuple[Tensor, SampleStatistics]:
-    """The loss of chosen candidates (B, S), of which the first ``drawn`` are samples, and their statistics."""
-    shares = (options.alpha * log_probs).masked_fill(~chosen, -torch.inf).softmax(1)
-    reward = (shares * candidates.rewards.to(shares.dtype)).sum(1)
-    risk = 1 - reward
-    surrogate = risk if options.scale_by_alpha else risk / options.alpha
-    loss = options.reduce(sampling.with_gradient_of(risk, surrogate), counted)
-    return loss, sampling.sample_statistics(candidates.first(drawn), reward[:, None], counted)
-
-
-def distinct(candidates: RewardedSamples) -> Tensor:
-    """Return which candidates differ from all before them, (B, S). O(B S^2 T) time and memory."""
-    canonical = torch.where(candidates.scored, candidates.tokens, -1)
-    equal = (canonical[:, :, None] == canonical[:, None, :]).all(3)
-    return ~equal.tril(-1).any(2)
-
-
+@dataclass(kw_only=True, eq=False, repr=False)
 class MinimumRiskLoss(SampledLossBase):
     """Minimum risk training (Shen et al., 2016) on 1 - BLEU: an **estimate**, biased unless the candidates are all.
 
@@ -137,30 +51,42 @@ class MinimumRiskLoss(SampledLossBase):
         (0.58, torch.Size([2, 5, 100]))
     """
 
-    options: RiskOptions
-    drawn_loss = staticmethod(_drawn_loss)
+    samples: int = 8
+    alpha: float = 0.005
+    include_reference: bool = False
+    scale_by_alpha: bool = False
 
-    def __init__(
-        self,
-        *,
-        samples: int = 8,
-        alpha: float = 0.005,
-        include_reference: bool = False,
-        scale_by_alpha: bool = False,
-        generator: torch.Generator | int | None = None,
-        max_order: int = 4,
-        weights: Sequence[float] | None = None,
-        smoothing: float = 1.0,
-        eos_id: int | None = None,
-        ignore_index: int = -100,
-        word_start: Tensor | None = None,
-        reduction: str = "mean",
-        cross_entropy_weight: float = 0.0,
-        process_group: Group = None,
-    ) -> None:
-        expectation = Expectation(BLEU(max_order, weights, smoothing), "exact", "sentence", eos_id, ignore_index)
-        draws, shared = Draws(samples, generator), (expectation, reduction, process_group, cross_entropy_weight)
-        super().__init__(RiskOptions(*shared, draws, alpha, include_reference, scale_by_alpha), word_start)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_samples(self.samples, 1 if self.include_reference else 2, ": one candidate alone has no gradient")
+        if check_nonnegative("alpha", self.alpha) == 0:
+            raise ValueError("alpha is 0; expected a number above 0")
+
+    def chosen_tokens(self, targets: Targets, steps: int) -> Tensor:
+        """Return the labels (B, T, 1) if they are a candidate."""
+        if not self.include_reference:
+            return super().chosen_tokens(targets, steps)
+        return given_labels(targets, "include_reference is True")[..., None]
+
+    def estimate(self, drawn: SampledRows, targets: Targets) -> Estimate:
+        """Estimate the loss from samples of the rows."""
+        tokens, of_tokens = drawn.tokens, drawn.log_probs
+        if self.include_reference:
+            tokens = torch.cat([tokens, self.chosen_tokens(targets, tokens.shape[2]).transpose(1, 2)], 1)
+            of_tokens = torch.cat([of_tokens, drawn.chosen_log_probs.transpose(1, 2)], 1)
+        candidates = reward_rows(tokens, targets, self.expectation.score)
+        chosen = distinct(candidates)
+        if self.include_reference and targets.labelled is not None:  # labels with gaps are no candidate
+            chosen[:, -1] &= ~(candidates.scored[:, -1] & ~targets.labelled).any(1)
+        return self._risk(candidates, chosen, candidates.log_probs(of_tokens), self.samples)
+
+    def _risk(self, candidates: RewardedSamples, chosen: Tensor, log_probs: Tensor, drawn: int) -> Estimate:
+        """Estimate the loss from chosen candidates (B, S), of which the first ``drawn`` are samples."""
+        shares = (self.alpha * log_probs).masked_fill(~chosen, -torch.inf).softmax(1)
+        reward = (shares * candidates.rewards.to(shares.dtype)).sum(1)
+        risk = 1 - reward
+        surrogate = risk if self.scale_by_alpha else risk / self.alpha
+        return Estimate(risk, surrogate, candidates.first(drawn), reward[:, None])
 
     def from_samples(
         self, tokens: Tensor, log_probs: Tensor, references: Tensor | IdLists, *, mask: Tensor | None = None
@@ -170,9 +96,15 @@ class MinimumRiskLoss(SampledLossBase):
         The arguments are those of :meth:`bleugrad.ReinforceLoss.from_samples`, with S of at least 2.
         ``include_reference`` is an error: give the reference as one of the candidates.
         """
-        if self.options.include_reference:
+        if self.include_reference:
             raise ValueError("include_reference is True, but candidates are given; expected the reference among them")
         given = self._given(tokens, log_probs, references, mask)
-        number = sampling.check_samples(given.log_probs.shape[1], 2, ", as tokens (B, S, T): one alone has no gradient")
-        found = _risk(given.samples, distinct(given.samples), given.log_probs, number, given.counted, self.options)
-        return self._record(*found)
+        number = check_samples(given.log_probs.shape[1], 2, ", as tokens (B, S, T): one alone has no gradient")
+        return self._finish(self._risk(given.samples, distinct(given.samples), given.log_probs, number), given.counted)
+
+
+def distinct(candidates: RewardedSamples) -> Tensor:
+    """Return which candidates differ from all before them, (B, S). O(B S^2 T) time and memory."""
+    canonical = torch.where(candidates.scored, candidates.tokens, -1)
+    equal = (canonical[:, :, None] == canonical[:, None, :]).all(3)
+    return ~equal.tril(-1).any(2)

@@ -1,19 +1,19 @@
-"""Samples of a batch: drawn from the rows of logits, or given by a decoder; and the base of the losses from them."""
+"""The base of losses from samples, which are drawn from the rows of logits or given by a decoder."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from bleugrad.arguments import check_int
+from bleugrad.arguments import check_int, check_nonnegative
 from bleugrad.backends import operations
 from bleugrad.backends.dtypes import widest_float
-from bleugrad.losses.base import LossBase, LossOptions
+from bleugrad.losses.base import BLEULossBase
 from bleugrad.losses.rewards import RewardedSamples, reward_samples
 from bleugrad.matches.statistics import check_rows
 from bleugrad.outputs.rows import Rows
-from bleugrad.references.sequences import IdLists, References, check_batch, check_ids, check_range, prepare_references
+from bleugrad.references.sequences import IdLists, References, check_ids, check_range, prepare_references
 from bleugrad.references.targets import Targets, prepare_targets
 
 
@@ -53,12 +53,6 @@ class SampleStatistics:
         return torch.where(self.counted[:, None], values, 0).sum() / number
 
 
-def sample_statistics(samples: RewardedSamples, baselines: Tensor, counted: Tensor) -> SampleStatistics:
-    """Statistics of samples with baselines (B, S) or (B, 1)."""
-    baselines = baselines.detach().expand_as(samples.rewards)
-    return SampleStatistics(samples.tokens, samples.lengths, samples.rewards, baselines, counted)
-
-
 class Draws:
     """The number of samples per sentence, and the generator of their random numbers.
 
@@ -76,9 +70,6 @@ class Draws:
         self.seed = generator if isinstance(generator, int) else None
         self.generator = generator if isinstance(generator, torch.Generator) else None
 
-    def __repr__(self) -> str:
-        return f"samples={self.samples}"
-
     def uniform(self, batch: int, steps: int, device: torch.device) -> Tensor:
         """Random numbers for each row, (B, T, S) in 0..1."""
         shape, kind = (batch, steps, self.samples), widest_float(device)
@@ -89,13 +80,6 @@ class Draws:
         if self.seed is not None and (self.generator is None or self.generator.device.type != device.type):
             self.generator = torch.Generator(device).manual_seed(self.seed)
         return torch.rand(shape, generator=self.generator, dtype=kind, device=device)
-
-
-@dataclass(frozen=True)
-class SampledOptions(LossOptions):
-    """Validated options of a loss from samples."""
-
-    draws: Draws
 
 
 @dataclass(frozen=True)
@@ -115,59 +99,6 @@ class SampledRows:
     opening: Tensor
 
 
-def sampled_targets(
-    logits: Tensor,
-    labels: Tensor | None,
-    references: Tensor | IdLists | None,
-    mask: Tensor | None,
-    word_start: Tensor | None,
-    options: LossOptions,
-    patterns: bool = False,
-) -> Targets:
-    """Targets of logits (B, T, V), checked; with the n-grams of the references if ``patterns``."""
-    rows, expectation = Rows(logits), options.expectation
-    return prepare_targets(
-        rows.shape,
-        rows.device,
-        labels,
-        references,
-        mask,
-        eos_id=expectation.eos_id,
-        ignore_index=expectation.ignore_index,
-        word_start=word_start,
-        max_order=expectation.score.max_order if patterns else None,
-    )
-
-
-def sample_rows(logits: Tensor, targets: Targets, options: SampledOptions, chosen: Tensor | None = None) -> SampledRows:
-    """Sample the rows of the logits. ``chosen`` (B, T, J) are more tokens whose log-probabilities are wanted."""
-    batch, steps, _ = logits.shape
-    with_labels, number = options.cross_entropy_weight > 0, options.draws.samples
-    if chosen is None:
-        chosen = targets.columns.new_empty(batch, steps, 0)
-    if with_labels:
-        chosen = torch.cat([chosen, given_labels(targets, "cross_entropy_weight is above 0")[..., None]], 2)
-    opening_of = None if targets.patterns is None else targets.word_start
-    uniform = options.draws.uniform(batch, steps, logits.device)
-    tokens, greedy = operations.sampled_tokens(logits.detach(), uniform)
-    every = torch.cat([tokens, chosen], 2)
-    _, log_probs, opening, *_ = operations.row_probabilities(
-        logits, targets.columns[:, :0], every, opening_of, 1.0, False
-    )
-    check_rows(log_probs, targets)
-    of_tokens, of_chosen, of_labels = log_probs[..., :number], log_probs[..., number:], None
-    if with_labels:
-        of_chosen, of_labels = of_chosen[..., :-1], of_chosen[..., -1]
-    return SampledRows(tokens.transpose(1, 2), of_tokens.transpose(1, 2), greedy, of_chosen, of_labels, opening)
-
-
-def given_labels(targets: Targets, reason: str) -> Tensor:
-    """Return the labels (B, T), or raise if there are none."""
-    if targets.labels is None:
-        raise TypeError(f"labels is None; expected (B, T) token ids, since {reason}")
-    return targets.labels
-
-
 @dataclass(frozen=True)
 class GivenSamples:
     """Rewarded sequences of a decoder, their log-probabilities (B, S), references, and the counted sentences (B,)."""
@@ -178,22 +109,44 @@ class GivenSamples:
     counted: Tensor
 
 
-class SampledLossBase(LossBase):
+@dataclass(frozen=True)
+class Estimate:
+    """The loss of each sentence: ``value`` (B,) with the gradient of ``surrogate`` (B,).
+
+    It comes from ``samples``, and ``baselines`` (B, S) or (B, 1) were subtracted from their rewards.
+    """
+
+    value: Tensor
+    surrogate: Tensor
+    samples: RewardedSamples
+    baselines: Tensor
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SampledLossBase(BLEULossBase):
     """A loss from samples of each sentence.
 
     ``statistics`` describes the last call. It is None before the first call, and not recorded under torch.compile.
     """
 
-    options: SampledOptions
-    statistics: SampleStatistics | None
-    drawn_loss: "ClassVar[staticmethod[[Tensor, Targets, Any], tuple[Tensor, SampleStatistics]]]"
-    """The loss of samples of logits (B, T, V), and its statistics."""
-    patterns = False
-    """Whether the targets need the n-grams of the references."""
+    samples: int = 1
+    generator: torch.Generator | int | None = None
+    cross_entropy_weight: float = 0.0
+    needs_patterns: ClassVar[bool] = False  # whether the targets need the n-grams of the references
 
-    def __init__(self, options: SampledOptions, word_start: Tensor | None) -> None:
-        super().__init__(options, word_start)
-        self.samples, self.statistics = options.draws.samples, None
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_nonnegative("cross_entropy_weight", self.cross_entropy_weight)
+        self.draws = Draws(self.samples, self.generator)
+        self.statistics: SampleStatistics | None = None
+
+    def chosen_tokens(self, targets: Targets, steps: int) -> Tensor:
+        """Return more tokens (B, T, J) whose log-probabilities the estimate needs."""
+        return targets.columns.new_empty(targets.columns.shape[0], steps, 0)
+
+    def estimate(self, drawn: SampledRows, targets: Targets) -> Estimate:
+        """Estimate the loss from samples of the rows."""
+        raise NotImplementedError
 
     def forward(
         self,
@@ -213,25 +166,62 @@ class SampledLossBase(LossBase):
                 may differ from T.
             mask: (B, T) bool, positions that count. Default: positions with a label.
         """
-        given = (logits, labels, references, mask, self.word_start, self.options, self.patterns)
-        return self._record(*self.drawn_loss(logits, sampled_targets(*given), self.options))
-
-    def _record(self, loss: Tensor, statistics: SampleStatistics) -> Tensor:
-        if not torch.compiler.is_compiling():
-            self.statistics = statistics
+        rows, expectation = Rows(logits), self.expectation
+        targets = prepare_targets(
+            rows.shape,
+            rows.device,
+            labels,
+            references,
+            mask,
+            eos_id=expectation.eos_id,
+            ignore_index=expectation.ignore_index,
+            word_start=self.word_start,
+            max_order=self.max_order if self.needs_patterns else None,
+        )
+        with torch.autocast(logits.device.type, enabled=False):
+            drawn = self._draw(logits, targets)
+            loss = self._finish(self.estimate(drawn, targets), targets.limits > 0)
+            if drawn.label_log_probs is not None:
+                loss = loss + self.cross_entropy_weight * self.cross_entropy(drawn.label_log_probs, targets)
         return loss
 
+    def _draw(self, logits: Tensor, targets: Targets) -> SampledRows:
+        """Sample the rows of the logits."""
+        (batch, steps, _), number = logits.shape, self.samples
+        chosen, with_labels = self.chosen_tokens(targets, steps), self.cross_entropy_weight > 0
+        if with_labels:
+            chosen = torch.cat([chosen, given_labels(targets, "cross_entropy_weight is above 0")[..., None]], 2)
+        opening_of = None if targets.patterns is None else targets.word_start
+        uniform = self.draws.uniform(batch, steps, logits.device)
+        tokens, greedy = operations.sampled_tokens(logits.detach(), uniform)
+        every = torch.cat([tokens, chosen], 2)
+        _, log_probs, opening, *_ = operations.row_probabilities(
+            logits, targets.columns[:, :0], every, opening_of, 1.0, False
+        )
+        check_rows(log_probs, targets)
+        of_tokens, of_chosen, of_labels = log_probs[..., :number], log_probs[..., number:], None
+        if with_labels:
+            of_chosen, of_labels = of_chosen[..., :-1], of_chosen[..., -1]
+        return SampledRows(tokens.transpose(1, 2), of_tokens.transpose(1, 2), greedy, of_chosen, of_labels, opening)
+
+    def _finish(self, found: Estimate, counted: Tensor) -> Tensor:
+        """Reduce the estimate over the counted sentences (B,), and record its samples."""
+        if not torch.compiler.is_compiling():
+            samples = found.samples
+            baselines = found.baselines.detach().expand_as(samples.rewards)
+            self.statistics = SampleStatistics(samples.tokens, samples.lengths, samples.rewards, baselines, counted)
+        return self.reduce(found.value.detach() + (found.surrogate - found.surrogate.detach()), counted)
+
     def _reward(self, tokens: Tensor, references: References, valid: Tensor) -> RewardedSamples:
-        expectation = self.options.expectation
-        tokens = torch.where(valid, tokens, 0)
+        expectation, tokens = self.expectation, torch.where(valid, tokens, 0)
         return reward_samples(tokens, valid, references, expectation.score, expectation.eos_id, self.word_start)
 
     def _given(
         self, tokens: Tensor, log_probs: Tensor, references: Tensor | IdLists, mask: Tensor | None
     ) -> GivenSamples:
         """Check and reward the samples of a decoder: tokens and log-probabilities (B, S, T), or (B, T) for S = 1."""
-        expectation = self.options.expectation
-        if self.options.cross_entropy_weight > 0:
+        expectation = self.expectation
+        if self.cross_entropy_weight > 0:
             raise ValueError(
                 "cross_entropy_weight is above 0, but samples come without logits; add cross-entropy yourself"
             )
@@ -257,15 +247,20 @@ class SampledLossBase(LossBase):
         return GivenSamples(samples, of_samples, prepared, valid.any(2).any(1))
 
 
-def check_given_tokens(name: str, tokens: object, batch: int | None = None) -> Tensor:
+def given_labels(targets: Targets, reason: str) -> Tensor:
+    """Return the labels (B, T), or raise if there are none."""
+    if targets.labels is None:
+        raise TypeError(f"labels is None; expected (B, T) token ids, since {reason}")
+    return targets.labels
+
+
+def check_given_tokens(name: str, tokens: object) -> Tensor:
     """Return ids (B, T) or (B, S, T) as (B, S, T)."""
     if not isinstance(tokens, Tensor):
         raise TypeError(f"{name} is a {type(tokens).__name__}; expected a tensor of token ids, (B, S, T) or (B, T)")
     ids = check_ids(name, tokens)
     if ids.dim() not in (2, 3) or 0 in ids.shape[1:-1]:
         raise ValueError(f"{name} has shape {tuple(tokens.shape)}; expected (B, S, T) or (B, T)")
-    if batch is not None:
-        check_batch(name, ids.shape[0], batch, "tokens")
     return ids if ids.dim() == 3 else ids.unsqueeze(1)
 
 
@@ -275,11 +270,6 @@ def check_samples(samples: object, least: int = 1, reason: str = "") -> int:
     if not least <= number < 2**31:
         raise ValueError(f"samples is {number}; expected {least} or more{reason}, and below 2**31")
     return number
-
-
-def with_gradient_of(value: Tensor, surrogate: Tensor) -> Tensor:
-    """Return ``value`` with the gradient of ``surrogate``."""
-    return value.detach() + (surrogate - surrogate.detach())
 
 
 def _check_like(name: str, value: object, tokens: Tensor, expected: str) -> Tensor:

@@ -1,67 +1,79 @@
 """The unbiased gradient of expected BLEU with low variance: exact expectations as the control variate of samples."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from bleugrad.expectation import Expectation
 from bleugrad.lengths.lengths import FixedLengths
-from bleugrad.losses import sampling
-from bleugrad.losses.base import Group
 from bleugrad.losses.rewards import RewardedSamples, reward_rows, score_matches
-from bleugrad.losses.sampling import Draws, SampledLossBase, SampledOptions, SampleStatistics
+from bleugrad.losses.sampling import Estimate, SampledLossBase, SampledRows
 from bleugrad.matches.exact import Exact, matches_by_length
 from bleugrad.matches.statistics import ExpectedStatistics, row_statistics
-from bleugrad.references.sequences import IdLists
 from bleugrad.references.targets import Targets
 from bleugrad.scores.bleu import BLEU, closest_lengths
 
 
-def unbiased_bleu_loss(
-    logits: Tensor,
-    labels: Tensor | None = None,
-    *,
-    references: Tensor | IdLists | None = None,
-    mask: Tensor | None = None,
-    samples: int = 1,
-    generator: torch.Generator | int | None = None,
-    max_order: int = 4,
-    weights: Sequence[float] | None = None,
-    smoothing: float = 1.0,
-    eos_id: int | None = None,
-    ignore_index: int = -100,
-    word_start: Tensor | None = None,
-    reduction: str = "mean",
-    cross_entropy_weight: float = 0.0,
-    process_group: Group = None,
-) -> Tensor:
-    """1 - E[BLEU] with an unbiased gradient. :class:`bleugrad.UnbiasedBLEULoss` describes the arguments."""
-    expectation = Expectation(BLEU(max_order, weights, smoothing), "exact", "sentence", eos_id, ignore_index)
-    draws = Draws(samples, generator)
-    options = SampledOptions(expectation, reduction, process_group, cross_entropy_weight, draws)
-    targets = sampling.sampled_targets(logits, labels, references, mask, word_start, options, patterns=True)
-    return _drawn_loss(logits, targets, options)[0]
+@dataclass(kw_only=True, eq=False, repr=False)
+class UnbiasedBLEULoss(SampledLossBase):
+    """1 - E[BLEU] with an unbiased gradient of low variance: an **estimate** that is mostly exact expectations.
 
+    E[BLEU] has no closed form, but the expectation of a linear function C of the matches has one, and BLEU is close to
+    such a function: ``C(x) = c + sum_n alpha_n O_n(x)``, fitted at the exact expected matches e_n = E[O_n]. For samples
+    x of each sentence::
 
-def _drawn_loss(logits: Tensor, targets: Targets, options: SampledOptions) -> tuple[Tensor, SampleStatistics]:
-    """The loss of samples of the rows, and their statistics."""
-    score, counted = options.expectation.score, targets.limits > 0
-    with torch.autocast(logits.device.type, enabled=False):
-        chosen = targets.columns[:, None].expand(*logits.shape[:2], -1)
-        drawn = sampling.sample_rows(logits, targets, options, chosen)
+        value    = 1 - E[C] - mean over samples of BLEU(x) - C(x)
+        gradient = -sum_n alpha_n grad e_n - mean over samples of (BLEU(x) - C(x)) grad log p(x)
+
+    Both are averaged over sentences and not divided by length. Their means are 1 - E[BLEU] and its gradient for any c
+    and alpha, because these are held constant and E[C] is exact. Only the nonlinear part of BLEU is estimated from
+    samples. BLEU is smoothed sentence BLEU. Without smoothing it is less linear, and the variance is larger.
+
+    With ``eos_id`` the length is random, and c and alpha are fitted to each length; E[C] follows from the exact joint
+    expectations of matches and length. In words these are not known, so alpha is the same for all lengths.
+
+    Args:
+        samples: number of samples per sentence.
+        generator: source of the random numbers, see :class:`bleugrad.ReinforceLoss`.
+        max_order: this and the other options are those of :class:`bleugrad.ExpectedBLEULoss`.
+
+    After a call, ``statistics`` holds the samples, rewards and, as baselines, C(x), as
+    :class:`~bleugrad.losses.sampling.SampleStatistics`.
+
+    Rows must be independent, as in teacher forcing: the expectations are of tokens drawn from the given rows.
+
+    The time is that of ``ExpectedBLEULoss`` and of :class:`bleugrad.ReinforceLoss` without the greedy baseline, with
+    one softmax. Memory: one tensor of the size of the logits.
+
+    Example:
+        >>> import torch, bleugrad
+        >>> _ = torch.manual_seed(0)
+        >>> logits = torch.randn(2, 5, 100, requires_grad=True)
+        >>> labels = torch.tensor([[5, 17, 3, 42, 2], [9, 61, 2, -100, -100]])
+        >>> loss = bleugrad.UnbiasedBLEULoss(generator=0)(logits, labels)
+        >>> loss.backward()
+        >>> round(loss.item(), 3), logits.grad.shape
+        (0.654, torch.Size([2, 5, 100]))
+    """
+
+    needs_patterns: ClassVar[bool] = True
+
+    def chosen_tokens(self, targets: Targets, steps: int) -> Tensor:
+        """Return the tokens of the references at every position, (B, T, L)."""
+        return targets.columns[:, None].expand(-1, steps, -1)
+
+    def estimate(self, drawn: SampledRows, targets: Targets) -> Estimate:
+        """Estimate the loss from samples of the rows and from exact expectations."""
+        score = self.expectation.score
         samples = reward_rows(drawn.tokens, targets, score)
         statistics = row_statistics(drawn.chosen_log_probs.exp(), drawn.opening, targets, Exact())
         linear, joint = linearise(statistics, score)
         expected = linear.expectation(statistics.lengths.probs, joint)
-        stand_in = linear.of_samples(samples, random_length=not isinstance(statistics.lengths, FixedLengths))
-        residuals = (samples.rewards - stand_in).to(expected.dtype)
-        value = 1 - expected - residuals.mean(1)
+        approximate = linear.of_samples(samples, random_length=not isinstance(statistics.lengths, FixedLengths))
+        residuals = (samples.rewards - approximate).to(expected.dtype)
         surrogate = -expected - (residuals * samples.log_probs(drawn.log_probs)).mean(1)
-        loss = options.reduce(sampling.with_gradient_of(value, surrogate), counted)
-        loss = options.add_cross_entropy(loss, drawn.label_log_probs, targets)
-        return loss, sampling.sample_statistics(samples, stand_in, counted)
+        return Estimate(1 - expected - residuals.mean(1), surrogate, samples, approximate)
 
 
 @dataclass(frozen=True)
@@ -128,67 +140,3 @@ def linearise(statistics: ExpectedStatistics, score: BLEU) -> tuple[LinearBLEU, 
     numbers = -expected.diff(dim=2, append=torch.zeros_like(expected[..., :1]))
     level = value[..., 0] + (numbers / 2 * (two - 2 * one + value)).sum(2)
     return LinearBLEU(level - (slopes * expected).sum(2), slopes.transpose(1, 2)), joint
-
-
-class UnbiasedBLEULoss(SampledLossBase):
-    """1 - E[BLEU] with an unbiased gradient of low variance: an **estimate** that is mostly exact expectations.
-
-    E[BLEU] has no closed form, but the expectation of a linear function C of the matches has one, and BLEU is close to
-    such a function: ``C(x) = c + sum_n alpha_n O_n(x)``, fitted at the exact expected matches e_n = E[O_n]. For samples
-    x of each sentence::
-
-        value    = 1 - E[C] - mean over samples of BLEU(x) - C(x)
-        gradient = -sum_n alpha_n grad e_n - mean over samples of (BLEU(x) - C(x)) grad log p(x)
-
-    Both are averaged over sentences and not divided by length. Their means are 1 - E[BLEU] and its gradient for any c
-    and alpha, because these are held constant and E[C] is exact. Only the nonlinear part of BLEU is estimated from
-    samples. BLEU is smoothed sentence BLEU. Without smoothing it is less linear, and the variance is larger.
-
-    With ``eos_id`` the length is random, and c and alpha are fitted to each length; E[C] follows from the exact joint
-    expectations of matches and length. In words these are not known, so alpha is the same for all lengths.
-
-    Args:
-        samples: number of samples per sentence.
-        generator: source of the random numbers, see :class:`bleugrad.ReinforceLoss`.
-        max_order: this and the other options are those of :class:`bleugrad.ExpectedBLEULoss`.
-
-    After a call, ``statistics`` holds the samples, rewards and, as baselines, C(x), as
-    :class:`~bleugrad.losses.sampling.SampleStatistics`.
-
-    Rows must be independent, as in teacher forcing: the expectations are of tokens drawn from the given rows.
-
-    The time is that of ``ExpectedBLEULoss`` and of :class:`bleugrad.ReinforceLoss` without the greedy baseline, with
-    one softmax. Memory: one tensor of the size of the logits.
-
-    Example:
-        >>> import torch, bleugrad
-        >>> _ = torch.manual_seed(0)
-        >>> logits = torch.randn(2, 5, 100, requires_grad=True)
-        >>> labels = torch.tensor([[5, 17, 3, 42, 2], [9, 61, 2, -100, -100]])
-        >>> loss = bleugrad.UnbiasedBLEULoss(generator=0)(logits, labels)
-        >>> loss.backward()
-        >>> round(loss.item(), 3), logits.grad.shape
-        (0.654, torch.Size([2, 5, 100]))
-    """
-
-    patterns = True
-    drawn_loss = staticmethod(_drawn_loss)
-
-    def __init__(
-        self,
-        *,
-        samples: int = 1,
-        generator: torch.Generator | int | None = None,
-        max_order: int = 4,
-        weights: Sequence[float] | None = None,
-        smoothing: float = 1.0,
-        eos_id: int | None = None,
-        ignore_index: int = -100,
-        word_start: Tensor | None = None,
-        reduction: str = "mean",
-        cross_entropy_weight: float = 0.0,
-        process_group: Group = None,
-    ) -> None:
-        expectation = Expectation(BLEU(max_order, weights, smoothing), "exact", "sentence", eos_id, ignore_index)
-        draws = Draws(samples, generator)
-        super().__init__(SampledOptions(expectation, reduction, process_group, cross_entropy_weight, draws), word_start)

@@ -5,15 +5,14 @@ from typing import Any
 import lightning
 from torch import Tensor
 
-from bleugrad.metrics.expected import ExpectedBLEU
-from bleugrad.metrics.tokens import TokenBLEU
+from bleugrad.metrics.scores import ExpectedScore, TokenScore
 
 
 class BLEUCallback(lightning.Callback):
     """Logs ``val_expected_bleu``, its interval, ``val_length_ratio`` and ``val_bleu`` after each validation.
 
     ``validation_step`` returns a dict: ``logits`` (B, T, V) with ``labels`` (B, T) for expected BLEU, and generated
-    ``tokens`` (B, S) with ``labels`` for the BLEU of token ids. Each is logged if it is there.
+    ``tokens`` (B, S) with ``labels`` for the BLEU of token ids. Each value is logged if its inputs are there.
 
     Args:
         eos_id: EOS of the labels, see :func:`bleugrad.expected_bleu`; generated tokens are scored before their first
@@ -31,11 +30,11 @@ class BLEUCallback(lightning.Callback):
     """
 
     def __init__(self, *, eos_id: int | None = None, word_start: Tensor | None = None) -> None:
-        self.expected = ExpectedBLEU(eos_id=eos_id, word_start=word_start)
-        self.tokens = TokenBLEU(eos_id=eos_id, word_start=word_start)
+        self.expected = ExpectedScore(eos_id=eos_id, word_start=word_start)
+        self.tokens = TokenScore(eos_id=eos_id, word_start=word_start)
 
     def on_validation_epoch_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """Start both metrics anew, on the device of the module."""
+        """Reset both metrics, on the device of the module."""
         for metric in (self.expected, self.tokens):
             metric.reset()
             metric.to(pl_module.device)
@@ -59,9 +58,9 @@ class BLEUCallback(lightning.Callback):
             self.tokens.update(outputs["tokens"], outputs["labels"])
 
     def on_validation_epoch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """Log what was measured."""
+        """Log the values."""
         if self.expected.update_called:
-            names = {"lower": "expected_bleu_lower", "upper": "expected_bleu_upper"}
+            names = {"score": "expected_bleu", "lower": "expected_bleu_lower", "upper": "expected_bleu_upper"}
             found = self.expected.compute().items()
             pl_module.log_dict({f"val_{names.get(name, name)}": value.float() for name, value in found})
         if self.tokens.update_called:

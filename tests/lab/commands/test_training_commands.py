@@ -195,7 +195,7 @@ def test_input_without_lines_ends(monkeypatch):
         (
             ["train", "--objective", "exact", "--objective-samples", "3"],
             2,
-            "objective.samples is a setting of fed_samples, reinforce, mrt, unbiased, not of 'exact'; ",
+            "objective.samples is a setting of reinforce, mrt, unbiased, not of 'exact'; ",
         ),
         (["train", "--data-corpus", "files", "--data-directory", "absent"], 2, "directory is 'absent'"),
         (["tune", "absent"], 1, "absent holds no run"),

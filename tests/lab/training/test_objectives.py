@@ -135,14 +135,14 @@ def test_an_option_of_the_recipe_keeps_the_others(model, option, value):
     [
         ("recommended", "length", "bound, exact, clipped_mean, not of 'recommended'"),
         ("recommended", "feeding", "unbiased, not of 'recommended'; expected one of max_order"),
-        ("ce", "sharpness", "fed_samples, not of 'ce'; expected one of own_first"),
-        ("unbiased", "sharpness", "fed_samples, not of 'unbiased'"),
+        ("ce", "sharpness", "soft_beam, not of 'ce'; expected one of own_first"),
+        ("unbiased", "sharpness", "soft_beam, not of 'unbiased'"),
         ("unbiased", "length", "bound, exact, clipped_mean, not of 'unbiased'"),
         ("reinforce", "units", "not of 'reinforce'"),
         ("ce", "likelihood_epochs", "not of 'ce'"),
         ("candidates", "feeding", "not of 'candidates'"),
         ("soft_beam", "likelihood_epochs", "not of 'soft_beam'"),
-        ("exact", "samples", "fed_samples, reinforce, mrt, unbiased, not of 'exact'"),
+        ("exact", "samples", "reinforce, mrt, unbiased, not of 'exact'"),
         ("exact", "input_gradient", "soft_beam, not of 'exact'"),
     ],
 )
@@ -162,8 +162,9 @@ def test_a_setting_of_another_objective_is_refused_with_its_users_and_the_settin
         ),
         (
             {"name": "exact", "feeding": "sample", "input_gradient": True, "samples": 2},
-            {"name": "fed_samples", "samples": 2},
+            {"name": "exact", "feeding": "fed_samples"},
         ),
+        ({"name": "fed_samples", "method": "bound", "samples": 2}, {"name": "bound", "feeding": "fed_samples"}),
     ],
 )
 def test_tables_of_earlier_versions_keep_their_meaning(earlier, now):
@@ -373,7 +374,12 @@ def test_minimum_risk_scores_the_candidates_themselves(model):
 
 
 @pytest.mark.parametrize(
-    ("name", "setting", "value"), [("candidates", "candidate_loss", "ranking"), ("exact", "feeding", "gumbel")]
+    ("name", "setting", "value"),
+    [
+        ("candidates", "candidate_loss", "ranking"),
+        ("exact", "feeding", "gumbel"),
+        ("exact", "feeding", "fed_samples"),
+    ],
 )
 def test_removed_choices_are_read_and_refused_in_training(model, name, setting, value):
     saved = objective_config(name, **{setting: value})
@@ -486,35 +492,6 @@ def test_steps_on_the_soft_beam_improve_the_beam(model):
 def test_settings_that_a_soft_beam_has_not_are_refused(settings, message):
     with pytest.raises(UsageError, match=message):
         objective_config("soft_beam", **settings)
-
-
-@pytest.mark.parametrize("several", [False, True])
-def test_samples_are_fed_and_the_gradient_goes_through_their_choice(model, several):
-    model.eval()
-    batch = make_batch(several=several)
-    settings = {"samples": 3, "sharpness": 1.5, "end_positions": 2}
-    torch.manual_seed(3)
-    loss = build_objective(model, objective_config("fed_samples", **settings, cross_entropy_weight=0.5))(batch)
-    found = torch.autograd.grad(loss, model.parameters())
-    torch.manual_seed(3)
-    memory = model.encode(batch.source, batch.source_lengths)
-    fed = feed(model, memory, batch.inputs().repeat_interleave(3, 0), "sample", steps=9)
-    references = [[target] + [target[::-1]] * several for target in TARGETS]
-    tokens = fed.tokens.masked_fill(~fed.mask, -100).view(4, 3, -1)
-    rows = bleugrad.FedSamplesBLEULoss(eos_id=EOS, sharpness=1.5, end_positions=2)(fed.logits, tokens, references)
-    expected = rows + 0.5 * build_objective(model, objective_config())(batch)
-    torch.testing.assert_close(loss, expected)
-    torch.testing.assert_close(found, torch.autograd.grad(expected, model.parameters()))
-
-
-def test_samples_that_are_fed_train_every_parameter_and_no_sentences_are_possible(model):
-    config = objective_config("fed_samples", samples=2)
-    objective = build_objective(model, config)
-    objective(make_batch()).backward()
-    assert all(parameter.grad.any() for parameter in model.parameters())
-    model.zero_grad()
-    objective(make_batch(rows=())).backward()
-    assert all(parameter.grad is not None and not parameter.grad.any() for parameter in model.parameters())
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,6 @@ from bleugrad.lab.special_ids import EOS
 from bleugrad.lab.training.objectives.config import (
     OWN_TOKENS,
     BLEUScore,
-    FedSamplesConfig,
     Mixture,
     ObjectiveConfig,
     OwnLength,
@@ -121,7 +120,7 @@ def score_options(config: BLEUScore) -> dict[str, Any]:
     return {"max_order": config.max_order, "smoothing": config.smoothing, "eos_id": EOS, "reduction": "sum"}
 
 
-def row_options(config: SoftBeamConfig | FedSamplesConfig) -> dict[str, Any]:
+def row_options(config: SoftBeamConfig) -> dict[str, Any]:
     """Options of losses that score the rows of several sequences per sentence."""
     weights = order_weights(config.method, config.max_order)
     rows = {"method": config.method, "weights": weights, "end_positions": config.end_positions}

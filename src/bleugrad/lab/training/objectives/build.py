@@ -16,7 +16,7 @@ from bleugrad.lab.training.objectives.base import FedObjective, Objective
 from bleugrad.lab.training.objectives.beams import Candidates, SoftBeam
 from bleugrad.lab.training.objectives.one_pass import Frames, Positions, Vertices
 from bleugrad.lab.training.objectives.rows import CrossEntropy, ExpectedBLEU
-from bleugrad.lab.training.objectives.samples import FedSamples, SampledSequences, SampledTokens
+from bleugrad.lab.training.objectives.samples import SampledSequences, SampledTokens
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -31,7 +31,6 @@ AUTOREGRESSIVE: Mapping[type[settings.ObjectiveConfig], type[FedObjective]] = Ma
         settings.UnbiasedConfig: SampledTokens,
         settings.CandidatesConfig: Candidates,
         settings.SoftBeamConfig: SoftBeam,
-        settings.FedSamplesConfig: FedSamples,
     }
 )
 

@@ -51,7 +51,9 @@ class OwnLength(ObjectiveConfig):
 class Fed(OwnLength, Mixture):
     """Settings of decoders with any kind of inputs."""
 
-    feeding: Literal["reference", "mixture", "greedy", "sample"] = option("reference", FEEDING, removed=("gumbel",))
+    feeding: Literal["reference", "mixture", "greedy", "sample"] = option(
+        "reference", FEEDING, removed=("gumbel", "fed_samples")
+    )
 
     @property
     def own_tokens(self) -> bool:
@@ -242,19 +244,8 @@ class SoftBeamConfig(ScoredRows, OwnLength):
             )
 
 
-@dataclass(frozen=True)
-class FedSamplesConfig(ScoredRows, OwnLength):
-    """Samples that the decoder is fed, with the gradient through their choice."""
-
-    name: Literal["fed_samples"] = option(
-        "fed_samples", "fed_samples: expected BLEU with the gradient through the choice of the tokens that are fed"
-    )
-    method: Method = option("exact", METHOD)
-    samples: int = option(4, "samples per sentence", minimum=1)
-
-
 KINDS = (
-    *(CrossEntropyConfig, ExpectedConfig, RecommendedConfig, CandidatesConfig, SoftBeamConfig, FedSamplesConfig),
+    *(CrossEntropyConfig, ExpectedConfig, RecommendedConfig, CandidatesConfig, SoftBeamConfig),
     *(ReinforceConfig, MinimumRiskConfig, UnbiasedConfig),
 )
 OBJECTIVES: Mapping[str, type[ObjectiveConfig]] = MappingProxyType(
@@ -273,7 +264,8 @@ def current(table: Mapping[str, Any]) -> Mapping[str, Any]:
     """A table ``[objective]`` of an earlier version in current names; a current table is unchanged.
 
     Earlier, one table had the options of all objectives, and a saved run lists each of them. ``recommended``,
-    ``feeding = "soft-beam"`` and ``input_gradient`` turned "exact" into objectives that have names now.
+    ``feeding = "soft-beam"`` and ``input_gradient`` turned "exact" into objectives that have names now. ``fed_samples``
+    was removed: such a table can be read, and training with it is refused.
 
     Example:
         >>> current({"name": "exact", "recommended": True, "max_order": 2})
@@ -288,9 +280,10 @@ def current(table: Mapping[str, Any]) -> Mapping[str, Any]:
     elif feeding == "soft-beam":
         del values["feeding"]
         values |= {"name": "soft_beam", "method": name}
-    elif values.get("input_gradient") and feeding == "sample":
-        del values["feeding"], values["input_gradient"]
-        values |= {"name": "fed_samples", "method": name}
+    elif name == "fed_samples" or (values.get("input_gradient") and feeding == "sample"):
+        expected = values.get("method", "exact") if name == "fed_samples" else name
+        values = {key: value for key, value in values.items() if key not in ("input_gradient", "method", "samples")}
+        values |= {"name": expected, "feeding": "fed_samples"}
     if values.keys() >= LISTED and values.get("name") in OBJECTIVES:
         known = {field.name for kind in OBJECTIVES.values() for field in fields(kind)}
         others = known - {field.name for field in fields(OBJECTIVES[values["name"]])}

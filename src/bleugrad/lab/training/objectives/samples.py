@@ -1,14 +1,14 @@
-"""Objectives of samples: of each position, of whole sequences, and of the tokens that the decoder is fed."""
+"""Objectives of samples: of each position, and of whole sequences."""
 
 import torch
 from torch import Tensor
 
-from bleugrad import FedSamplesBLEULoss, MinimumRiskLoss, ReinforceLoss, UnbiasedBLEULoss
+from bleugrad import MinimumRiskLoss, ReinforceLoss, UnbiasedBLEULoss
 from bleugrad.lab.data.batches import IGNORED, Batch
-from bleugrad.lab.models.feeding import feed, sample
+from bleugrad.lab.models.feeding import sample
 from bleugrad.lab.special_ids import EOS
-from bleugrad.lab.training.objectives.base import FedObjective, references_of, row_options, score_options
-from bleugrad.lab.training.objectives.config import FedSamplesConfig, MinimumRiskConfig, ReinforceConfig, SampledConfig
+from bleugrad.lab.training.objectives.base import FedObjective, references_of, score_options
+from bleugrad.lab.training.objectives.config import MinimumRiskConfig, ReinforceConfig, SampledConfig
 from bleugrad.lab.training.objectives.rows import ended_references
 
 
@@ -60,26 +60,3 @@ class SampledSequences(SampledTokens):
             more["greedy"] = fed.tokens.masked_fill(~fed.mask, IGNORED)
         total = self.loss.from_samples(tokens, log_probs, references_of(batch), mask=mask, **more)
         return self.mixed(self.mean(total, len(batch)), memory, batch)
-
-
-class FedSamples(FedObjective):
-    """Expected BLEU of the rows of samples that the decoder is fed, with the gradient through their choice.
-
-    See :class:`bleugrad.FedSamplesBLEULoss`.
-    """
-
-    config: FedSamplesConfig
-
-    def make_loss(self, word_start: Tensor | None) -> FedSamplesBLEULoss:
-        """Summed over sentences."""
-        options = row_options(self.config) | {"sharpness": self.config.sharpness}
-        return FedSamplesBLEULoss(word_start=word_start, **options)
-
-    def forward(self, batch: Batch) -> Tensor:
-        """The loss."""
-        memory, samples = self.model.encode(batch.source, batch.source_lengths), self.config.samples
-        inputs = batch.inputs().repeat_interleave(samples, 0)
-        fed = feed(self.model, memory, inputs, "sample", steps=self.longest(batch))
-        tokens = fed.tokens.masked_fill(~fed.mask, IGNORED).view(len(batch), samples, fed.tokens.shape[1])
-        loss = self.loss(fed.logits, tokens, references_of(batch))
-        return self.mixed(self.mean(loss, len(batch)), memory, batch)
