@@ -63,18 +63,32 @@ class GraphModel(UpsampledModel):
             return (mixed - penalty * skipped).log_softmax(-1) if penalty else mixed
 
     def read(
-        self, hidden: Tensor, lengths: Tensor, log_probs: Tensor, best: Tensor, penalty: float = 0.0
+        self, hidden: Tensor, lengths: Tensor, never: list[int], penalty: float
     ) -> Iterator[tuple[list[int], float, int]]:
-        """Lookahead decoding: go from w to the vertex u with the highest E[w, u] * max_v P(v | u)."""
-        steps = self.transitions(hidden, lengths, penalty)
-        vertex = torch.arange(hidden.shape[1], device=hidden.device)
+        """Lookahead decoding: go from w to the vertex u with the highest E[w, u] * max_v P(v | u).
+
+        A vertex that was not projected counts as max_v P(v | u) = 1, an upper bound. Vertices on the paths with these
+        bounds are projected until there are none left. These paths are then those of lookahead decoding, and about 60 %
+        of the vertices of a trained model are never projected.
+        """
+        batch, most, width = hidden.shape
+        vertex = torch.arange(most, device=hidden.device)
         later = (vertex > vertex[:, None]) & (vertex < lengths[:, None, None])
-        values, following = (steps + log_probs[:, None]).masked_fill(~later, -torch.inf).max(2)
-        rows = zip(*(one.tolist() for one in (best, log_probs, values, following, lengths)), strict=True)
-        for tokens, emitted, gained, after, length in rows:
-            path = followed(after, length)
-            total = emitted[0] + sum(gained[place] for place in path[:-1])
-            yield [tokens[place] for place in path], total, len(path)
+        steps = self.transitions(hidden, lengths, penalty).masked_fill(~later, -torch.inf)
+        log_probs, numbers = steps.new_zeros(batch * most), lengths.tolist()
+        tokens = torch.full_like(log_probs, -1, dtype=torch.long)
+        while True:
+            gained, following = (steps + log_probs.view(batch, 1, most)).max(2)
+            paths = [followed(after, number) for after, number in zip(following.tolist(), numbers, strict=True)]
+            flat = [first * most + place for first, path in enumerate(paths) for place in path]
+            visited = torch.tensor(flat, dtype=torch.long, device=hidden.device)
+            visited = visited[tokens[visited] < 0]
+            if not len(visited):
+                break
+            log_probs[visited], tokens[visited] = self.best_symbols(hidden.view(-1, width)[visited], never)
+        rows = zip(paths, tokens.view(batch, most).tolist(), gained.tolist(), log_probs[::most].tolist(), strict=True)
+        for path, own, values, first in rows:
+            yield [own[place] for place in path], first + sum(values[place] for place in path[:-1]), len(path)
 
     def distribution(self, hidden: Tensor, lengths: Tensor, never: list[int]) -> tuple[Graph, None]:
         """The graph."""

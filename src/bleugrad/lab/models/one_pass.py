@@ -24,8 +24,8 @@ from bleugrad.lab.models.transformer import Layer, position_codes
 from bleugrad.lab.special_ids import BOS, EOS, PAD, UNK
 from bleugrad.outputs import Output
 
-MANY = 16
-"""Sentences from which on aligned rows of logits save more time than the copy of the projection takes."""
+MANY = 512
+"""Positions from which on aligned rows of logits save more time than the copy of the projection takes."""
 
 CACHED = 2**18
 """Logits that are computed together: one megabyte of float32, which stays in the cache of a processor."""
@@ -128,21 +128,27 @@ class OnePassModel(TranslationModel):
         The score is its mean over them.
         """
         hidden, lengths = self.evaluated(source, source_lengths)
-        penalty = self.skip_penalty
-        log_probs, best = self.best_symbols(hidden, self.never(forbid_unk), penalty)
+        found = self.read(hidden, lengths, self.never(forbid_unk), self.skip_penalty)
         return [
             Hypothesis(tokens[:most], log_prob, log_prob / max(used, 1))
-            for (tokens, log_prob, used), most in zip(
-                self.read(hidden, lengths, log_probs, best, penalty), maximum.tolist(), strict=True
-            )
+            for (tokens, log_prob, used), most in zip(found, maximum.tolist(), strict=True)
         ]
 
-    def best_symbols(self, hidden: Tensor, never: list[int], penalty: float = 0.0) -> tuple[Tensor, Tensor]:
-        """The highest log-probability at each position of hidden states (B, T, H), and its symbol; (B, T) each."""
-        project = self.projection() if len(hidden) >= MANY else self.project
-        rows = hidden.flatten(0, 1).split(self.chunk)
-        parts = [largest_symbols(self.penalised(project(some), penalty), never) for some in rows]
-        log_probs, best = (torch.cat(part).view(hidden.shape[:2]) for part in zip(*parts, strict=True))
+    def read(
+        self, hidden: Tensor, lengths: Tensor, never: list[int], penalty: float
+    ) -> Iterator[tuple[list[int], float, int]]:
+        """The translation of each sentence, its log-probability, and the number of positions it was made from."""
+        log_probs, best = self.best_symbols(hidden[places(lengths, hidden.shape[1])], never, penalty)
+        numbers = lengths.tolist()
+        for symbols, values in zip(best.split(numbers), log_probs.split(numbers), strict=True):
+            tokens, used = self.tokens(symbols.tolist())
+            yield tokens, sum(values[:used].tolist()), used
+
+    def best_symbols(self, rows: Tensor, never: list[int], penalty: float = 0.0) -> tuple[Tensor, Tensor]:
+        """The highest log-probability at each of the hidden states (N, H), and its symbol; (N,) each."""
+        project = self.projection() if len(rows) >= MANY else self.project
+        parts = [largest_symbols(self.penalised(project(some), penalty), never) for some in rows.split(self.chunk)]
+        log_probs, best = (torch.cat(part) for part in zip(*parts, strict=True))
         return log_probs, best
 
     def penalised(self, logits: Tensor, penalty: float) -> Tensor:
@@ -169,14 +175,6 @@ class OnePassModel(TranslationModel):
         symbols = draw_several(self.allowed(hidden, never) / temperature, number)
         rows = zip(symbols.tolist(), lengths.tolist(), strict=True)
         return [[self.tokens(row[:length])[0] for row in several] for several, length in rows]
-
-    def read(
-        self, hidden: Tensor, lengths: Tensor, log_probs: Tensor, best: Tensor, penalty: float = 0.0
-    ) -> Iterator[tuple[list[int], float, int]]:
-        """The translation of each sentence, its log-probability, and the number of positions it was made from."""
-        for row, values, length in zip(best.tolist(), log_probs.tolist(), lengths.tolist(), strict=True):
-            tokens, used = self.tokens(row[:length])
-            yield tokens, sum(values[:used]), used
 
     @property
     def chunk(self) -> int:

@@ -58,8 +58,7 @@ def _of_distribution(
     lists = [model.drawn(hidden, lengths, never, SAMPLES, TEMPERATURE)]
     for further in FURTHER:
         penalty = model.skip_penalty + further * model.penalty_unit
-        log_probs, best = model.best_symbols(hidden, never, penalty)
-        lists.append([[tokens] for tokens, _, _ in model.read(hidden, lengths, log_probs, best, penalty)])
+        lists.append([[tokens] for tokens, _, _ in model.read(hidden, lengths, never, penalty)])
     found = []
     for own, most in zip(zip(*lists, strict=True), maximum.tolist(), strict=True):
         unique = dict.fromkeys(tuple(tokens[:most]) for tokens in chain(*own))
