@@ -133,8 +133,8 @@ def test_no_command_shows_the_help_and_is_wrong_usage(capsys):
         ),
         (["train", "--objective-temperature", "1e-45"], "expected 0, or at least 1e-30"),
         (["translate", "run", "--beam", str(2**31)], "beam is 2147483648; expected at most 2147483647"),
-        (["explain", "run", "a\0b"], "sources is 'a\\x00b'; expected UTF-8 text without NUL"),
-        (["explain", "run", "--smoothing", "1e39"], "smoothing is 1e+39; expected at most 1e+30"),
+        (["translate", "run", "--skip-penalty", "1e39"], "skip_penalty is 1e+39; expected at most 1e+30"),
+        (["report", "a\0b"], "directory is 'a\\x00b'; expected UTF-8 text without NUL"),
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_code_2(words, message, capsys, tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ from bleugrad.lab.data.corpus import Split
 from bleugrad.lab.errors import FailureError
 from bleugrad.lab.training.evaluation import evaluate
 from bleugrad.lab.training.scores import score
+from tests.pages import blocks
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +48,20 @@ def test_the_log_probability_is_the_model_s(system):
     expected = logits.log_softmax(-1)[0, torch.arange(len(labels)), labels].sum()
     assert best.log_prob == pytest.approx(expected.item(), abs=1e-4)
     assert best.score == pytest.approx(best.log_prob / len(labels), abs=1e-6)
+
+
+def test_the_page_explains_a_sentence_of_a_run(finished, system, tmp_path, monkeypatch, capsys):
+    (block,) = blocks("docs/explain.md", "py")
+    (tmp_path / "runs").mkdir()
+    shutil.copytree(finished, tmp_path / "runs" / "train")
+    monkeypatch.chdir(tmp_path)
+    names = {"torch": torch, "bleugrad": bleugrad}
+    exec(block.text, names)
+    assert "E[BLEU-4] of tokens" in capsys.readouterr().out
+    labels = torch.tensor([[*names["target"], 3]])
+    loss = bleugrad.ExpectedBLEULoss(level="sentence")(names["logits"].double(), labels).item()
+    seen = bleugrad.explain(names["logits"][0], labels[0].tolist())
+    assert 1 - seen.value == pytest.approx(loss, abs=1e-9)
 
 
 def test_a_line_that_never_ends_is_cut_with_a_warning(system):

@@ -10,7 +10,7 @@ from signal import Signals
 from types import ModuleType
 
 from bleugrad import __version__
-from bleugrad.lab.commands import data, evaluate, explain, report, reproduce, toy, train, translate, tune
+from bleugrad.lab.commands import data, evaluate, report, reproduce, toy, train, translate, tune
 from bleugrad.lab.commands.options import check_plain_options
 from bleugrad.lab.errors import FailureError, UsageError
 from bleugrad.lab.runs.lock import Terminated
@@ -57,11 +57,6 @@ COMMANDS = (
         reproduce,
         "rerun the paper's experiment: cross-entropy, then each objective from the same weights",
         "bleugrad reproduce --preset builtin --seeds 2 --jobs 2 --output runs/builtin",
-    ),
-    Command(
-        explain,
-        "explain the loss of one sentence: matches, bound, gradient and expected BLEU",
-        'bleugrad explain logits.npy --reference "12 7 7 3" --html explain.html',
     ),
     Command(
         toy,
