@@ -1,17 +1,19 @@
 """The tables of the paper's experiment as Markdown and terminal text."""
 
 from bleugrad.lab.reports.paper.formats import markdown_text, terminal_text
+from bleugrad.lab.reports.paper.tables import scores_table, signatures_table
 from tests.lab.reports.paper.summary import make_summary
 
 
 def test_markdown_is_bold_and_escaped():
     summary = make_summary()
     summary["titles"]["exact"] = "a|b*c_d"
-    text = markdown_text(summary)
-    assert "| greedy | 31.00 ± 0.20 | **33.00 ± 0.20** |" in text
-    assert r"a\|b\*c\_d" in text
-    assert all(line.count(" | ") == 2 for line in text.splitlines()[2:6])
-    assert "`nrefs:1|case:mixed" in text
+    text = markdown_text([("Scores", [scores_table(summary), signatures_table(summary), "a *star*"])])
+    assert r"| a\|b\*c\_d | **33.00 ± 0.20** | +2.00 |" in text
+    assert text.startswith("# Results\n\n## Scores\n\n|  | greedy |")
+    assert all(line.count(" | ") == 6 for line in text.splitlines()[4:9])
+    assert r"| nrefs:1\|case:mixed" in text
+    assert text.endswith("\n\na \\*star\\*\n")
 
 
 def test_the_terminal_has_stars_for_bold():

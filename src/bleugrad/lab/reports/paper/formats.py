@@ -1,15 +1,13 @@
 """The tables as text: for a terminal and as Markdown."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from bleugrad.lab.reports.page import Strong
 from bleugrad.lab.reports.paper import tables
 
-Summary = tables.Summary
 
-
-def terminal_text(summary: Summary) -> str:
+def terminal_text(summary: tables.Summary) -> str:
     """The scores for a terminal, with a star in place of bold."""
     table = tables.scores_table(summary)
     kept = [column for column, name in enumerate(table.header) if "interval" not in name]
@@ -20,27 +18,19 @@ def terminal_text(summary: Summary) -> str:
     return "\n".join([tables.description(summary), *lines, rule, f"signature: {summary['bleu_signature']}"])
 
 
-def markdown_text(summary: Summary, first: Iterable[tables.Table] = ()) -> str:
-    """All tables as Markdown, after ``first``."""
-    searches = summary["searches"]
-    parts = ["# Results", *map(_markdown, first), _markdown(tables.results_table(summary))]
-    parts += ["## Scores", _markdown(tables.scores_table(summary))]
-    parts += [f"sacreBLEU signatures: `{summary['bleu_signature']}` and `{summary['chrf_signature']}`."]
-    parts += ["## Differences from cross-entropy"]
-    parts += [_markdown_text(f"{tables.power(summary)} {tables.DIFFERENCES}".strip())]
-    parts += [_markdown(tables.differences_table(summary, search)) for search in searches]
-    parts += ["## All pairs"]
-    parts += [_markdown(tables.differences_table(summary, search, every=True)) for search in searches]
-    parts += ["## Lengths and chrF", _markdown(tables.lengths_table(summary))]
-    parts += ["## Choices and times", _markdown(tables.choices_table(summary)), _markdown(tables.tries_table(summary))]
-    parts += ["## First phase", _markdown(tables.base_table(summary))]
-    return "\n\n".join(part for part in parts if part) + "\n"
+def markdown_text(sections: Iterable[tuple[str, Sequence[tables.Table | str]]]) -> str:
+    """Sections of tables and paragraphs as Markdown; each has a title."""
+    parts = ["# Results"]
+    for title, content in sections:
+        parts.append(f"## {title}")
+        parts += [_markdown_text(part) if isinstance(part, str) else _markdown(part) for part in content]
+    return "\n\n".join(parts) + "\n"
 
 
 def _markdown(table: tables.Table) -> str:
     lines = [table.header, ["---"] + ["---:"] * (len(table.header) - 1), *table.rows]
     rows = [f"| {' | '.join(_markdown_cell(cell) for cell in row)} |" for row in lines]
-    return "\n".join(rows) + f"\n\n{_markdown_text(table.caption)}"
+    return "\n".join(rows) + (f"\n\n{_markdown_text(table.caption)}" if table.caption else "")
 
 
 def _markdown_cell(cell: str) -> str:
