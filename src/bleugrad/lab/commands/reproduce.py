@@ -65,8 +65,8 @@ def _settings_words(config: ReproduceConfig, output: Path) -> list[str]:
 
 def show(run: Run) -> None:
     """Print the results so far, and write the report."""
-    from bleugrad.lab.reports.paper.formats import terminal_text
     from bleugrad.lab.reports.paper.page import write_report
+    from bleugrad.lab.reports.paper.tables import terminal_text
 
     write_report(run.path)
     run.say(f"\n{terminal_text(read_run(run.path).summary)}\n")

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from bleugrad.lab.reports import page
+from bleugrad.lab.reports.formats import Table, markdown_text
 from bleugrad.lab.reports.paper import publication, tables
 from bleugrad.lab.reports.paper.figures import draw_training
-from bleugrad.lab.reports.paper.formats import markdown_text
 from bleugrad.lab.reports.style import save_figure
 from bleugrad.lab.runs.directory import FIGURES, REPORT, SavedRun, read_run
 from bleugrad.lab.runs.files import write_text
@@ -27,10 +27,10 @@ def write_report(path: Path) -> None:
     write_text(path / REPORT, render(run))
 
 
-def sections(run: SavedRun) -> list[tuple[str, list[tables.Table | str]]]:
+def sections(run: SavedRun) -> list[tuple[str, list[Table | str]]]:
     """Titles, tables and paragraphs that the page and tables.md share."""
     summary, searches = run.summary, run.summary["searches"]
-    published: list[tables.Table | str] = []
+    published: list[Table | str] = []
     if run.config.get("protocol") == "paper":
         published += [publication.paper_table(summary, run.config), publication.settings_table(summary, run.config)]
     differences = [tables.differences_table(summary, search) for search in searches]

@@ -9,8 +9,9 @@ from pathlib import PurePath
 from typing import Any
 
 from bleugrad.lab.experiments.paper.presets import PRESETS, configured
+from bleugrad.lab.reports.formats import Table
 from bleugrad.lab.reports.page import Quiet
-from bleugrad.lab.reports.paper.tables import Summary, Table, score
+from bleugrad.lab.reports.paper.tables import Summary, score
 
 Values = Mapping[str, Any]
 

@@ -2,22 +2,15 @@
 
 from collections.abc import Iterable, Mapping
 from statistics import mean, median
-from typing import Any, NamedTuple
+from typing import Any
 
+from bleugrad.lab.reports.formats import Table, aligned
 from bleugrad.lab.reports.page import Strong
 
 Summary = Mapping[str, Any]
 
 BASE, CROSS_ENTROPY = "base", "ce"
 SCORES = ("BLEU", "chrF")
-
-
-class Table(NamedTuple):
-    """A table of plain texts; a ``Strong`` cell is shown in bold."""
-
-    header: list[str]
-    rows: list[list[str]]
-    caption: str
 
 
 def objectives(summary: Summary) -> list[str]:
@@ -52,6 +45,16 @@ def scores_table(summary: Summary) -> Table:
         rows.append(row)
     caption = f"{description(summary)} Interval: bootstrap of the mean over the test sentences. {bold_rule(summary)}"
     return Table(header, rows, caption)
+
+
+def terminal_text(summary: Summary) -> str:
+    """The scores for a terminal, without their intervals."""
+    header, rows, _ = scores_table(summary)
+    kept = [column for column, name in enumerate(header) if "interval" not in name]
+    rows = [[row[column] for column in kept] for row in rows]
+    rule = bold_rule(summary).replace("Bold:", "*:").replace("othing is bold", "othing is marked *")
+    scores = aligned(Table([header[column] for column in kept], rows, ""))
+    return "\n".join([description(summary), scores, rule, f"signature: {summary['bleu_signature']}"])
 
 
 def differences_table(summary: Summary, search: str, every: bool = False) -> Table:

@@ -1,7 +1,7 @@
 """The tables of the paper's experiment as Markdown and terminal text."""
 
-from bleugrad.lab.reports.paper.formats import markdown_text, terminal_text
-from bleugrad.lab.reports.paper.tables import scores_table, signatures_table
+from bleugrad.lab.reports.formats import Table, aligned, markdown_text
+from bleugrad.lab.reports.paper.tables import scores_table, signatures_table, terminal_text
 from tests.lab.reports.paper.summary import make_summary
 
 
@@ -22,3 +22,11 @@ def test_the_terminal_has_stars_for_bold():
     assert lines[4].split() == ["exact", "33.00", "±", "0.20*", "+2.00", "33.00", "±", "0.20", "+2.00"]
     assert lines[5].startswith("*: better than CE")
     assert len({len(line) for line in lines[1:5]}) == 1
+
+
+def test_numbers_are_aligned_right_and_rounded():
+    assert aligned(Table(["", "value"], [["a", 0.123456], ["longer", 7]], "")).splitlines() == [
+        "         value",
+        "a       0.1235",
+        "longer       7",
+    ]
