@@ -11,6 +11,9 @@ from bleugrad.lab.runs.directory import REPORT, read_run, start_run
 from bleugrad.lab.runs.lock import locked
 from bleugrad.lab.settings.loading import load, to_toml
 
+SUMMARY = "optimise free logits against a random reference, as in the paper's figures 1 and 2"
+EXAMPLE = "bleugrad toy --orders 2 --seeds 3 --method exact --output runs/toy-exact"
+
 
 def configure(parser: ArgumentParser) -> None:
     """All settings."""
