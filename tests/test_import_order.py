@@ -39,7 +39,7 @@ LAB = {
     "models": {"errors", "settings", "special_ids"},
     "training": AROUND | {"special_ids", "data", "models"},
     "experiments": AROUND | {"data", "models", "training"},
-    "reports": AROUND,
+    "reports": AROUND | {"experiments"},
     "commands": AROUND | {"data", "models", "training", "experiments", "reports"},
 }
 PUBLIC = ("bleugrad", "bleugrad.hf", "bleugrad.metrics", "bleugrad.explanation", "bleugrad.outputs")

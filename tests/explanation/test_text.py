@@ -5,7 +5,6 @@ import re
 import pytest
 
 from bleugrad.explanation.explain import explain
-from bleugrad.lab.commands.explain import checkpoint_table
 from tests.explanation.cases import END, checkpoint, random_rows
 
 
@@ -66,16 +65,6 @@ def test_characters_two_columns_wide_are_counted_so(rng):
     lines = explain(logits, [0, 1], vocabulary=["猫猫", "abcd"], samples=0).text().splitlines()
     assert "  1 猫猫 ██··" in lines
     assert "  2 abcd ··██" in lines
-
-
-def test_checkpoints_are_a_line_each():
-    lines = checkpoint_table(["first", "second"], [checkpoint(0.1), checkpoint(0.9)]).splitlines()
-    assert len(lines) == 3
-    assert lines[2].split()[:3] == [
-        "second",
-        f"{100 * checkpoint(0.9).lower:.2f}",
-        f"{100 * checkpoint(0.9).upper:.2f}",
-    ]
 
 
 def test_a_print_is_the_text():

@@ -23,7 +23,7 @@ def run_process(*words, **more):
     return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False, **more)
 
 
-@pytest.mark.parametrize("words", [["--help"], ["--version"], *([command.name, "--help"] for command in COMMANDS)])
+@pytest.mark.parametrize("words", [["--help"], ["--version"], *([name, "--help"] for name in COMMANDS)])
 def test_help_is_shown_without_loading_torch(words):
     script = f"""
 import sys
@@ -73,8 +73,8 @@ def shown_help(words, capsys, monkeypatch):
 
 def test_the_list_of_commands_has_each_summary_beside_its_name(capsys, monkeypatch):
     shown = shown_help([], capsys, monkeypatch)
-    for command in COMMANDS:
-        assert f"    {command.name:<10} {command.summary[:40]}" in shown
+    for name, module in COMMANDS.items():
+        assert f"    {name:<10} {module.SUMMARY[:40]}" in shown
 
 
 def test_usage_is_one_line_and_does_not_list_the_settings(capsys, monkeypatch):
@@ -98,11 +98,11 @@ def test_the_help_of_tune_shows_defaults_only_where_they_are_not_those_of_the_ru
 
 
 def test_examples_in_the_help_can_be_parsed():
-    parser, parsers = build_parser()
-    for _, command in parsers.values():
-        program, *words = shlex.split(command.example)
+    parser, _ = build_parser()
+    for name, module in COMMANDS.items():
+        program, *words = shlex.split(module.EXAMPLE)
         assert program == "bleugrad"
-        assert parser.parse_args(words).command == command.name
+        assert parser.parse_args(words).command == name
 
 
 def test_no_command_shows_the_help_and_is_wrong_usage(capsys):
@@ -133,8 +133,8 @@ def test_no_command_shows_the_help_and_is_wrong_usage(capsys):
         ),
         (["train", "--objective-temperature", "1e-45"], "expected 0, or at least 1e-30"),
         (["translate", "run", "--beam", str(2**31)], "beam is 2147483648; expected at most 2147483647"),
-        (["explain", "run", "a\0b"], "sources is 'a\\x00b'; expected UTF-8 text without NUL"),
-        (["explain", "run", "--smoothing", "1e39"], "smoothing is 1e+39; expected at most 1e+30"),
+        (["translate", "run", "--skip-penalty", "1e39"], "skip_penalty is 1e+39; expected at most 1e+30"),
+        (["report", "a\0b"], "directory is 'a\\x00b'; expected UTF-8 text without NUL"),
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_code_2(words, message, capsys, tmp_path, monkeypatch):

@@ -149,7 +149,9 @@ def test_scores_and_n_best_come_in_columns(translate):
     ]
     assert [row[0] for row in rows] == ["1", "1", "1", "2"]
     assert all(float(row[1]) <= 0 for row in rows)
-    assert len(translate(b"wir\n", "--scores")[1].split("\t")) == 2
+    code, shown, said = translate(b"wir\n", "--n-best", "9")
+    assert (code, shown) == (2, "")
+    assert "n_best is 9; expected 1 to beam = 5, the width of the search" in said
 
 
 def test_a_line_is_answered_before_the_next_is_typed(run):
@@ -202,7 +204,7 @@ def test_input_without_lines_ends(monkeypatch):
         (["evaluate", "absent"], 1, "absent holds no run"),
         (["evaluate", "absent", "--beam", "0"], 2, "beam is 0; expected at least 1"),
         (["translate", "absent"], 1, "absent holds no run"),
-        (["translate", "absent", "--n-best", "9"], 2, "n_best is 9; expected at most beam = 5"),
+        (["translate", "absent", "--n-best", "-1"], 2, "n_best is -1; expected at least 0"),
     ],
 )
 def test_mistakes_are_one_line_and_leave_nothing(words, code, message, tmp_path, monkeypatch, capsys):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bleugrad.lab.data.corpus import Split, filter_split, keep
+from bleugrad.lab.data.corpus import Split, filter_split, reason_to_drop
 
 
 @pytest.mark.parametrize(
@@ -21,12 +21,12 @@ from bleugrad.lab.data.corpus import Split, filter_split, keep
     ],
 )
 def test_the_limits_pass_and_what_exceeds_them_does_not(lengths, kept):
-    assert keep(*lengths, max_length=5, max_ratio=2) is kept
+    assert (reason_to_drop(*lengths, max_length=5, max_ratio=2) is None) is kept
 
 
 def test_zero_is_no_limit_but_empty_never_passes():
-    assert keep(1, 10_000, max_length=0, max_ratio=0)
-    assert not keep(0, 1, max_length=0, max_ratio=0)
+    assert reason_to_drop(1, 10_000, max_length=0, max_ratio=0) is None
+    assert reason_to_drop(0, 1, max_length=0, max_ratio=0) is not None
 
 
 def test_every_dropped_pair_is_counted_once():

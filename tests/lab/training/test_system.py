@@ -11,6 +11,7 @@ from bleugrad.lab.data.corpus import Split
 from bleugrad.lab.errors import FailureError
 from bleugrad.lab.training.evaluation import evaluate
 from bleugrad.lab.training.scores import score
+from tests.pages import blocks
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +50,20 @@ def test_the_log_probability_is_the_model_s(system):
     assert best.score == pytest.approx(best.log_prob / len(labels), abs=1e-6)
 
 
+def test_the_page_explains_a_sentence_of_a_run(finished, system, tmp_path, monkeypatch, capsys):
+    (block,) = blocks("docs/explain.md", "py")
+    (tmp_path / "runs").mkdir()
+    shutil.copytree(finished, tmp_path / "runs" / "train")
+    monkeypatch.chdir(tmp_path)
+    names = {"torch": torch, "bleugrad": bleugrad}
+    exec(block.text, names)
+    assert "E[BLEU-4] of tokens" in capsys.readouterr().out
+    labels = torch.tensor([[*names["target"], 3]])
+    loss = bleugrad.ExpectedBLEULoss(level="sentence")(names["logits"].double(), labels).item()
+    seen = bleugrad.explain(names["logits"][0], labels[0].tolist())
+    assert 1 - seen.value == pytest.approx(loss, abs=1e-9)
+
+
 def test_a_line_that_never_ends_is_cut_with_a_warning(system):
     with pytest.warns(UserWarning, match="line 2 has 10000 tokens; only the first 1000 are translated"):
         found = system.translate(["wir", "katze " * 10_000], beam=1)
@@ -81,7 +96,8 @@ def test_an_evaluation_is_saved_beside_the_model(finished, tmp_path, system):
     shutil.copytree(finished, tmp_path / "run")
     split = Split(["ich sehe katze", "wir"], [("cat see i",), ("we", "us")])
     evaluation = evaluate(system, split, "test", beam=2)
-    texts, scores = evaluation.write(tmp_path / "run")
+    evaluation.write(tmp_path / "run")
+    texts, scores = evaluation.files(tmp_path / "run")
     assert texts.read_text().splitlines() == system.translate(split.sources, beam=2)
     saved = json.loads(scores.read_text())
     assert (saved["split"], saved["beam"], saved["sentences"]) == ("test", 2, 2)

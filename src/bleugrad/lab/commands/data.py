@@ -8,6 +8,9 @@ from bleugrad.lab.data.config import DataConfig
 from bleugrad.lab.errors import UsageError
 from bleugrad.lab.settings.loading import build, merged, read_toml
 
+SUMMARY = "fetch, verify and prepare a corpus, and show what is in it; without options, list the corpora"
+EXAMPLE = "bleugrad data --corpus builtin --builtin-train 1000 --samples 5"
+
 
 def configure(parser: ArgumentParser) -> None:
     """The settings of the data, and the number of samples."""
@@ -22,8 +25,6 @@ def configure(parser: ArgumentParser) -> None:
 
 def execute(arguments: Namespace) -> None:
     """Prepare and describe the corpus; without any setting, list the corpora."""
-    if arguments.samples < 0:
-        raise UsageError(f"samples is {arguments.samples}; expected at least 0")
     given = given_options(arguments)
     if not given and arguments.config is None:
         print(listing())

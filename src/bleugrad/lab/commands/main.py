@@ -5,73 +5,24 @@ import sys
 import textwrap
 from argparse import Action, ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from signal import Signals
-from types import ModuleType
 
 from bleugrad import __version__
-from bleugrad.lab.commands import data, evaluate, explain, report, reproduce, toy, train, translate, tune
+from bleugrad.lab.commands import data, evaluate, report, reproduce, toy, train, translate, tune
 from bleugrad.lab.commands.options import check_plain_options
 from bleugrad.lab.errors import FailureError, UsageError
 from bleugrad.lab.runs.lock import Terminated
 from bleugrad.lab.settings.loading import suggestion
 
+COMMANDS = {
+    module.__name__.rpartition(".")[2]: module
+    for module in (train, tune, evaluate, translate, data, reproduce, toy, report)
+}
+"""The module of each command.
 
-@dataclass(frozen=True)
-class Command:
-    """A subcommand, with a one-line summary and a complete example for ``--help``.
-
-    ``module.configure(parser)`` adds the arguments and must not load large libraries, because ``--help`` calls it.
-    ``module.execute(arguments)`` does the work.
-    """
-
-    module: ModuleType
-    summary: str
-    example: str
-
-    @property
-    def name(self) -> str:
-        """The word on the command line."""
-        return self.module.__name__.rpartition(".")[2]
-
-
-COMMANDS = (
-    Command(train, "train a translation model on a corpus", "bleugrad train --preset tiny --output runs/tiny"),
-    Command(
-        tune,
-        "continue training from the best weights of a run, with another objective",
-        "bleugrad tune runs/tiny --output runs/tiny-recommended",
-    ),
-    Command(
-        evaluate,
-        "translate a split with a trained model and score it by sacreBLEU",
-        "bleugrad evaluate runs/tiny --split test --beam 5",
-    ),
-    Command(translate, "translate standard input line by line with a trained model", "bleugrad translate runs/tiny"),
-    Command(
-        data,
-        "fetch, verify and prepare a corpus, and show what is in it; without options, list the corpora",
-        "bleugrad data --corpus builtin --builtin-train 1000 --samples 5",
-    ),
-    Command(
-        reproduce,
-        "rerun the paper's experiment: cross-entropy, then each objective from the same weights",
-        "bleugrad reproduce --preset builtin --seeds 2 --jobs 2 --output runs/builtin",
-    ),
-    Command(
-        explain,
-        "explain the loss of one sentence: matches, bound, gradient and expected BLEU",
-        'bleugrad explain logits.npy --reference "12 7 7 3" --html explain.html',
-    ),
-    Command(
-        toy,
-        "optimise free logits against a random reference, as in the paper's figures 1 and 2",
-        "bleugrad toy --orders 2 --seeds 3 --method exact --output runs/toy-exact",
-    ),
-    Command(report, "redraw the figures and the page of a run of toy or reproduce", "bleugrad report runs/toy"),
-)
-
-
+``SUMMARY`` and ``EXAMPLE`` are for ``--help``. ``configure(parser)`` adds the arguments and must not load large
+libraries, because ``--help`` calls it. ``execute(arguments)`` does the work.
+"""
 DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 
 
@@ -89,11 +40,11 @@ def main(words: Sequence[str] | None = None) -> int:
     if arguments.command is None:
         parser.print_help()
         return WRONG_USAGE
-    own_parser, command = parsers[arguments.command]
+    own_parser = parsers[arguments.command]
     try:
         _refuse(unknown, own_parser)
         check_plain_options(arguments)
-        command.module.execute(arguments)
+        COMMANDS[arguments.command].execute(arguments)
         sys.stdout.flush()
     except UsageError as error:
         return _complain(own_parser, f"{error}\ntry: {own_parser.prog} --help", WRONG_USAGE)
@@ -130,29 +81,28 @@ class Help(RawDescriptionHelpFormatter):
         return text if "\n" in text else textwrap.fill(text, width)
 
 
-def build_parser() -> tuple[ArgumentParser, dict[str, tuple[ArgumentParser, Command]]]:
+def build_parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
     """The parser, and the parser of each command by name."""
     parser = ArgumentParser(
         prog="bleugrad",
         description="Train sequence models directly on BLEU, without sampling.",
-        epilog=f"example:\n  {COMMANDS[0].example}\n\n`bleugrad COMMAND --help` shows the options of a command.",
+        epilog=f"example:\n  {train.EXAMPLE}\n\n`bleugrad COMMAND --help` shows the options of a command.",
         formatter_class=Help,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"bleugrad {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     parsers = {}
-    for command in COMMANDS:
-        own = subparsers.add_parser(
-            command.name,
-            help=command.summary,
-            description=f"{command.summary[0].upper()}{command.summary[1:]}.",
-            epilog=f"example:\n  {command.example}",
+    for name, module in COMMANDS.items():
+        parsers[name] = subparsers.add_parser(
+            name,
+            help=module.SUMMARY,
+            description=f"{module.SUMMARY[0].upper()}{module.SUMMARY[1:]}.",
+            epilog=f"example:\n  {module.EXAMPLE}",
             formatter_class=Help,
             allow_abbrev=False,
         )
-        command.module.configure(own)
-        parsers[command.name] = own, command
+        module.configure(parsers[name])
     return parser, parsers
 
 

@@ -9,10 +9,8 @@ from typing import Any
 from bleugrad.lab.settings.config import CHOOSER, Config, Setting, check_value, settings, values, walk
 
 PREFIX = "setting:"
-BEAM = "beam width, at most 1000; 1 is greedy (default: 5, or 1 for one-pass models; only 1 for nat and graph)"
-SEARCH = "beam search, or the candidate closest to the model's own output (minimum Bayes risk) (default: %(default)s)"
-PENALTY = "one-pass models: higher makes longer translations (default: the one chosen on the validation text)"
-DEVICE = "where to compute; auto uses a GPU if there is one (default: %(default)s)"
+LEAST = {"batch": 1, "beam": 1, "jobs": 1, "n_best": 0, "samples": 0}
+"""Minimum values of options that are no settings."""
 ShownDefault = Callable[[tuple[str, ...], Setting], str | None]
 
 
@@ -82,6 +80,36 @@ def add_run_arguments(
     add_options(parser, config_type, default)
 
 
+def add_search_arguments(parser: ArgumentParser) -> None:
+    """The arguments of a command that translates: the run, the search and the device."""
+    parser.add_argument("run", type=Path, metavar="RUN", help="a training run")
+    parser.add_argument(
+        "--beam",
+        type=int,
+        metavar="N",
+        help="beam width, at most 1000; 1 is greedy (default: 5, or 1 for one-pass models; only 1 for nat and graph)",
+    )
+    parser.add_argument(
+        "--search",
+        choices=("beam", "mbr"),
+        default="beam",
+        help="beam search, or the candidate closest to the model's own output (minimum Bayes risk) "
+        "(default: %(default)s)",
+    )
+    parser.add_argument(
+        "--skip-penalty",
+        type=float,
+        metavar="X",
+        help="one-pass models: higher makes longer translations (default: the one chosen on the validation text)",
+    )
+    parser.add_argument(
+        "--device",
+        choices=("auto", "cpu", "cuda"),
+        default="auto",
+        help="where to compute; auto uses a GPU if there is one (default: %(default)s)",
+    )
+
+
 def given_options(arguments: Namespace) -> dict[str, Any]:
     """The settings given on the command line, nested as the configuration is."""
     nested: dict[str, Any] = {}
@@ -101,7 +129,7 @@ def check_plain_options(arguments: Namespace) -> None:
     for key, value in vars(arguments).items():
         for item in value if isinstance(value, list) else [value]:
             if not key.startswith(PREFIX) and isinstance(item, int | float | str | PurePath):
-                check_value(key, str(item) if isinstance(item, PurePath) else item)
+                check_value(key, str(item) if isinstance(item, PurePath) else item, LEAST.get(key))
 
 
 def option_words(config: Config) -> list[str]:

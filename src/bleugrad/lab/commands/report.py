@@ -7,6 +7,9 @@ from bleugrad.lab.errors import FailureError
 from bleugrad.lab.extras import require_extra
 from bleugrad.lab.runs.directory import REPORT, read_run
 
+SUMMARY = "redraw the figures and the page of a run of toy or reproduce"
+EXAMPLE = "bleugrad report runs/toy"
+
 
 def configure(parser: ArgumentParser) -> None:
     """The directory."""

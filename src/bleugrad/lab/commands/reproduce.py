@@ -5,13 +5,15 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from bleugrad.lab.commands.options import add_run_arguments, given_options, option_words
-from bleugrad.lab.errors import UsageError
 from bleugrad.lab.experiments.paper.branches import KNOWN
 from bleugrad.lab.experiments.paper.config import ReproduceConfig
 from bleugrad.lab.experiments.paper.presets import PRESETS, configured
 from bleugrad.lab.extras import require_extra, require_translation
 from bleugrad.lab.runs.directory import CONFIG, REPORT, Run, read_run
 from bleugrad.lab.training.presets import preset
+
+SUMMARY = "rerun the paper's experiment: cross-entropy, then each objective from the same weights"
+EXAMPLE = "bleugrad reproduce --preset builtin --seeds 2 --jobs 2 --output runs/builtin"
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -36,8 +38,6 @@ def configure(parser: ArgumentParser) -> None:
 
 def execute(arguments: Namespace) -> None:
     """Run the protocol or resume it, and show the results."""
-    if arguments.jobs < 1:
-        raise UsageError(f"jobs is {arguments.jobs}; expected at least 1")
     require_translation("the experiment")
     require_extra("plots", "matplotlib", "the report")
     before = preset(arguments.preset, PRESETS) if arguments.preset else {}
@@ -65,8 +65,8 @@ def _settings_words(config: ReproduceConfig, output: Path) -> list[str]:
 
 def show(run: Run) -> None:
     """Print the results so far, and write the report."""
-    from bleugrad.lab.reports.paper.formats import terminal_text
     from bleugrad.lab.reports.paper.page import write_report
+    from bleugrad.lab.reports.paper.tables import terminal_text
 
     write_report(run.path)
     run.say(f"\n{terminal_text(read_run(run.path).summary)}\n")

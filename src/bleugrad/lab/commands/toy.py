@@ -7,9 +7,12 @@ from pathlib import Path
 from bleugrad.lab.commands.options import add_run_arguments, given_options, option_words
 from bleugrad.lab.experiments.toy.config import ToyConfig
 from bleugrad.lab.extras import require_extra
-from bleugrad.lab.runs.directory import REPORT, start_run
+from bleugrad.lab.runs.directory import REPORT, read_run, start_run
 from bleugrad.lab.runs.lock import locked
 from bleugrad.lab.settings.loading import load, to_toml
+
+SUMMARY = "optimise free logits against a random reference, as in the paper's figures 1 and 2"
+EXAMPLE = "bleugrad toy --orders 2 --seeds 3 --method exact --output runs/toy-exact"
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -30,9 +33,9 @@ def execute(arguments: Namespace) -> None:
         import torch
 
         from bleugrad.lab.experiments.toy.study import run_study
-        from bleugrad.lab.reports.toy.page import write_report
+        from bleugrad.lab.reports.toy.page import terminal_text, write_report
 
         torch.set_num_threads(1)  # for the same numbers on every machine
         run_study(config, run)
         write_report(run.path)
-        run.say(f"report: {run.path / REPORT}")
+        run.say(f"{terminal_text(read_run(run.path))}\nreport: {run.path / REPORT}")

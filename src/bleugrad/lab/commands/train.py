@@ -11,6 +11,9 @@ from bleugrad.lab.settings.loading import layered, read_toml
 from bleugrad.lab.training.config import TrainConfig
 from bleugrad.lab.training.presets import PRESETS, Settings, preset
 
+SUMMARY = "train a translation model on a corpus"
+EXAMPLE = "bleugrad train --preset tiny --output runs/tiny"
+
 
 def configure(parser: ArgumentParser) -> None:
     """A preset, and all settings."""

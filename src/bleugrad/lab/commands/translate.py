@@ -5,74 +5,54 @@ import sys
 import warnings
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
-from pathlib import Path
 from typing import BinaryIO
 
-from bleugrad.lab.commands.options import BEAM, DEVICE, PENALTY, SEARCH
-from bleugrad.lab.errors import FailureError, UsageError
+from bleugrad.lab.commands.options import add_search_arguments
+from bleugrad.lab.errors import FailureError
 
+SUMMARY = "translate standard input line by line with a trained model"
+EXAMPLE = "bleugrad translate runs/tiny"
 CHUNK = 1 << 16
 MOST_BYTES = 1 << 24
 """Largest size of a line."""
 
 
 def configure(parser: ArgumentParser) -> None:
-    """The run and the search."""
-    parser.add_argument("run", type=Path, metavar="RUN", help="a training run")
-    parser.add_argument("--beam", type=int, metavar="N", help=BEAM)
+    """The search and the output."""
+    add_search_arguments(parser)
     parser.add_argument(
         "--n-best", type=int, default=0, metavar="N", help="translations per line, as: line TAB score TAB translation"
     )
-    parser.add_argument("--scores", action="store_true", help="print the score and a tab before each translation")
     parser.add_argument(
         "--batch", type=int, default=64, metavar="N", help="largest number of lines per batch (default: %(default)s)"
     )
-    parser.add_argument("--search", choices=("beam", "mbr"), default="beam", help=SEARCH)
-    parser.add_argument("--skip-penalty", type=float, metavar="X", help=PENALTY)
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help=DEVICE)
 
 
 def execute(arguments: Namespace) -> None:
     """Translate line by line until the input ends."""
-    for name, least in (("beam", 1), ("n_best", 0), ("batch", 1)):
-        value = getattr(arguments, name)
-        if value is not None and value < least:
-            raise UsageError(f"{name} is {value}; expected at least {least}")
-    _check_n_best(arguments.n_best, arguments.beam or 5)
     import torch
 
-    from bleugrad.lab.training.system import Translation, load
+    from bleugrad.lab.training.system import load
 
     torch.set_num_threads(1)
     system = load(arguments.run, arguments.device, arguments.skip_penalty)
-    beam = None if arguments.search == "mbr" else system.beam(arguments.beam)
-    if arguments.search == "mbr" and (arguments.beam or arguments.n_best):
-        raise UsageError("beam or n_best is given with search 'mbr'; expected neither")
-    _check_n_best(arguments.n_best, beam or 1, f", the default of a {system.config.model.kind} model")
+    search = {"beam": arguments.beam, "n_best": max(1, arguments.n_best), "search": arguments.search}
+    system.width(**search)  # raises before a line is read
     if sys.stdin.isatty():
         print("type a sentence and press Enter; Ctrl-D ends", file=sys.stderr)
-
-    def shown(number: int, found: list[Translation]) -> str:
-        if arguments.n_best:
-            return "".join(f"{number}\t{one.score:.4f}\t{one.text}\n" for one in found)
-        return f"{found[0].score:.4f}\t{found[0].text}\n" if arguments.scores else f"{found[0].text}\n"
-
     number = 0
     for lines in arriving_lines(sys.stdin.buffer, arguments.batch):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            translations = system.search(lines, beam, max(1, arguments.n_best), number + 1, arguments.search)
+            translations = system.search(lines, first=number + 1, **search)
         for warning in caught:
             print(f"bleugrad translate: {warning.message}", file=sys.stderr)
         for found in translations:
             number += 1
-            sys.stdout.write(shown(number, found))
+            for one in found:
+                listed = f"{number}\t{one.score:.4f}\t" if arguments.n_best else ""
+                sys.stdout.write(f"{listed}{one.text}\n")
         sys.stdout.flush()
-
-
-def _check_n_best(n_best: int, beam: int, reason: str = "") -> None:
-    if n_best > beam:
-        raise UsageError(f"n_best is {n_best}; expected at most beam = {beam}{reason}")
 
 
 def arriving_lines(stream: BinaryIO, most: int) -> Iterator[list[str]]:

@@ -13,6 +13,8 @@ from bleugrad.lab.training.config import TrainConfig
 from bleugrad.lab.training.objectives.config import OBJECTIVES
 from bleugrad.lab.training.presets import TUNING
 
+SUMMARY = "continue training from the best weights of a run, with another objective"
+EXAMPLE = "bleugrad tune runs/tiny --output runs/tiny-recommended"
 RECOMMENDED, ONE_PASS = "recommended", "exact"
 """The objectives if none is named. A one-pass model gains much more by the plain loss: see ``docs/one-pass.md``."""
 

@@ -45,12 +45,8 @@ class BPEVocabulary(Vocabulary):
             raise ValueError(f"size is {size}; expected at least {len(tokens)}, one token per character of the text")
         return cls(tokens, [pair.split(" ") if isinstance(pair, str) else pair for pair in model["merges"]])
 
-    def encode(self, text: str) -> list[int]:
-        """The ids of the pieces; unknown characters become <unk>."""
-        return _without_special(self._tokenizer.encode(_spaced(text), add_special_tokens=False).ids)
-
     def encode_lines(self, lines: Sequence[str]) -> list[list[int]]:
-        """The ids of each line, a batch at a time."""
+        """The ids of the pieces of each line; unknown characters become <unk>."""
         encodings = self._tokenizer.encode_batch_fast([_spaced(line) for line in lines], add_special_tokens=False)
         return [_without_special(encoding.ids) for encoding in encodings]
 

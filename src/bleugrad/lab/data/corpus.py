@@ -85,11 +85,6 @@ def reason_to_drop(source_length: int, target_length: int, max_length: int, max_
     return None
 
 
-def keep(source_length: int, target_length: int, max_length: int, max_ratio: float) -> bool:
-    """Whether a pair of these lengths, in words, is kept."""
-    return reason_to_drop(source_length, target_length, max_length, max_ratio) is None
-
-
 def filter_split(split: Split, max_length: int, max_ratio: float) -> tuple[Split, Mapping[str, int]]:
     """The pairs that pass the filters, and the number of dropped pairs by reason.
 

@@ -101,17 +101,9 @@ class RawVocabulary(Vocabulary):
         super().__init__(inner.tokens)
         self.inner, self.casing = inner, casing
 
-    def prepared(self, text: str) -> str:
-        """The words that the inner vocabulary encodes."""
-        return self.casing.lower(split_words(text))
-
-    def encode(self, text: str) -> list[int]:
-        """The ids of an ordinary sentence."""
-        return self.inner.encode(self.prepared(text))
-
     def encode_lines(self, lines: Sequence[str]) -> list[list[int]]:
-        """The ids of each sentence."""
-        return self.inner.encode_lines([self.prepared(line) for line in lines])
+        """The ids of each ordinary sentence."""
+        return self.inner.encode_lines([self.casing.lower(split_words(line)) for line in lines])
 
     def decode(self, ids: Iterable[int]) -> str:
         """An ordinary sentence, with a capital letter at its beginning."""

@@ -32,8 +32,8 @@ class Vocabulary(ABC):
     __hash__ = None  # type: ignore[assignment]  # equal by content, which is too long to hash
 
     @abstractmethod
-    def encode(self, text: str) -> list[int]:
-        """The ids of a text, without BOS and EOS. Text that looks like a special token is plain text."""
+    def encode_lines(self, lines: Sequence[str]) -> list[list[int]]:
+        """The ids of each line, without BOS and EOS. Text that looks like a special token is plain text."""
 
     @abstractmethod
     def decode(self, ids: Iterable[int]) -> str:
@@ -47,9 +47,9 @@ class Vocabulary(ABC):
     def to_json(self) -> dict[str, Any]:
         """The content that :func:`read_vocabulary` reads."""
 
-    def encode_lines(self, lines: Sequence[str]) -> list[list[int]]:
-        """The ids of each line."""
-        return [self.encode(line) for line in lines]
+    def encode(self, text: str) -> list[int]:
+        """The ids of one line."""
+        return self.encode_lines([text])[0]
 
     def decoded_tokens(self, ids: Iterable[int]) -> list[str]:
         """The tokens before the first EOS, without PAD and BOS."""
@@ -99,10 +99,10 @@ class WordVocabulary(Vocabulary):
         plain = [word for word in words if word not in SPECIAL]
         return cls([*SPECIAL, *_first(plain, size)])
 
-    def encode(self, text: str) -> list[int]:
-        """The id of each word."""
+    def encode_lines(self, lines: Sequence[str]) -> list[list[int]]:
+        """The ids of the words of each line."""
         find = self._words.get
-        return [find(word, UNK) for word in text.split()]
+        return [[find(word, UNK) for word in line.split()] for line in lines]
 
     def decode(self, ids: Iterable[int]) -> str:
         """The words, joined by spaces."""

@@ -87,64 +87,28 @@ class RunConfig(Config):
     seed: int = option(0, "random seed; later runs use seed + 1, seed + 2, ...", minimum=0, maximum=LARGEST_SEED)
 
 
-@dataclass(frozen=True)
 class Setting:
     """One field of a config, with its type resolved. ``users`` are the kinds of a choice that have it."""
 
-    name: str
-    kind: Any
-    field: "dataclasses.Field[Any]"
-    users: tuple[str, ...] = ()
-
-    @property
-    def help(self) -> str:
-        """The help text."""
-        return str(self.field.metadata["help"])
+    def __init__(self, kind: Any, field: "dataclasses.Field[Any]", users: tuple[str, ...] = ()) -> None:
+        self.name, self.kind, self.field, self.users = field.name, kind, field, users
+        self.help: str = field.metadata["help"]
+        self.kinds: Mapping[str, type[Config]] = field.metadata.get("kinds", {})  # of a choice, by name
+        self.is_config = isinstance(kind, type) and issubclass(kind, Config)
+        self.is_tables, self.is_tuple = get_origin(kind) is dict, get_origin(kind) is tuple
+        parts = (kind, *get_args(kind))
+        # words of a Literal, alone or beside a number; choices if nothing else is allowed
+        self.words = tuple(word for part in parts if get_origin(part) is Literal for word in get_args(part))
+        self.choices = self.words if get_origin(kind) is Literal else ()
+        # type of a value, or of the elements of a tuple
+        self.item_kind: Any = get_args(kind)[0] if self.is_tuple or self.words else kind
+        self.item_kind = str if self.choices else self.item_kind
 
     @property
     def default(self) -> Any:
         """The default value."""
         factory = self.field.default_factory
         return self.field.default if factory is dataclasses.MISSING else factory()
-
-    @property
-    def is_config(self) -> bool:
-        """Whether the value is a config itself."""
-        return isinstance(self.kind, type) and issubclass(self.kind, Config)
-
-    @property
-    def kinds(self) -> "Mapping[str, type[Config]]":
-        """The kinds of a :func:`choice` by name; empty for other fields."""
-        kinds: Mapping[str, type[Config]] = self.field.metadata.get("kinds", {})
-        return kinds
-
-    @property
-    def is_tables(self) -> bool:
-        """Whether the value is a dict of tables."""
-        return get_origin(self.kind) is dict
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The words of a Literal, alone or beside a number; empty for other types."""
-        parts = (self.kind, *get_args(self.kind))
-        return tuple(word for part in parts if get_origin(part) is Literal for word in get_args(part))
-
-    @property
-    def choices(self) -> tuple[str, ...]:
-        """The allowed words if nothing else is allowed."""
-        return self.words if get_origin(self.kind) is Literal else ()
-
-    @property
-    def item_kind(self) -> Any:
-        """The type of a value, or of the elements of a tuple; that of the number if a word is allowed, too."""
-        if self.choices:
-            return str
-        return get_args(self.kind)[0] if self.is_tuple or self.words else self.kind
-
-    @property
-    def is_tuple(self) -> bool:
-        """Whether the value is a tuple."""
-        return get_origin(self.kind) is tuple
 
     def checked(self, value: Any) -> Any:
         """The value, converted if that is lossless (int to float, list to tuple); an error names the setting."""
@@ -204,7 +168,7 @@ def check_value(name: str, value: Any, minimum: float | None = None, maximum: fl
 def settings(kind: type[Config], users: tuple[str, ...] = ()) -> list[Setting]:
     """The settings of a config, in order."""
     hints = get_type_hints(kind)
-    return [Setting(field.name, hints[field.name], field, users) for field in dataclasses.fields(kind)]
+    return [Setting(hints[field.name], field, users) for field in dataclasses.fields(kind)]
 
 
 def walk(

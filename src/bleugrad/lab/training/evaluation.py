@@ -38,18 +38,20 @@ class Evaluation:
             return "mbr"
         return "greedy" if self.beam == 1 else f"beam {self.beam}"
 
-    def write(self, run: Path) -> tuple[Path, Path]:
-        """Save translations, one per line, and scores into a run; returns both paths."""
-        texts, scores = (
-            evaluation_file(run, self.split, "mbr" if self.mbr else self.beam, kind) for kind in ("txt", "json")
-        )
+    def files(self, run: Path) -> tuple[Path, Path]:
+        """The files of the translations and of the scores in a run."""
+        search = "mbr" if self.mbr else self.beam
+        return evaluation_file(run, self.split, search, "txt"), evaluation_file(run, self.split, search, "json")
+
+    def write(self, run: Path) -> None:
+        """Save translations, one per line, and scores into a run."""
+        texts, scores = self.files(run)
         try:
             texts.parent.mkdir(exist_ok=True)
             write_text(texts, "".join(f"{line}\n" for line in self.hypotheses))
             write_json(scores, self.to_json())
         except OSError as error:
             raise FailureError(f"cannot write to {texts.parent}: {error.strerror}") from None
-        return texts, scores
 
 
 def evaluate_run(
@@ -79,4 +81,4 @@ def evaluate(
         raise FailureError(f"the corpus has no sentences in {name!r}")
     hypotheses = system.translate(split.sources, beam, search)
     scores = score(hypotheses, split.references, system.config.evaluation.tokenize)
-    return Evaluation(name, system.beam(beam), hypotheses, scores, mbr=search == "mbr")
+    return Evaluation(name, system.width(beam), hypotheses, scores, mbr=search == "mbr")

@@ -76,35 +76,34 @@ class TranslationSystem:
         is the number of the first line in warnings. With the search "mbr" there is one translation, its score is that
         of :func:`bleugrad.mbr`, and its log-probability is not known (NaN).
         """
-        if search not in SEARCHES:
-            raise UsageError(f"search is {search!r}; expected one of {', '.join(SEARCHES)}")
-        if search == "mbr" and (beam is not None or n_best != 1):
-            raise UsageError(f"beam is {beam} and n_best {n_best} with search 'mbr'; expected None and 1")
         if isinstance(lines, str) or not isinstance(lines, Sequence) or not all(isinstance(one, str) for one in lines):
             raise TypeError(f"lines is a {type(lines).__name__}; expected a list of texts, one per sentence")
-        beam = self.beam(beam)
-        if not isinstance(n_best, int) or not 1 <= n_best <= beam:
-            raise ValueError(f"n_best is {n_best!r}; expected 1 to beam = {beam}")
+        width = self.width(beam, n_best, search)
         self._check_tokenised(lines, first)
         sources = [self._encoded(line, number) for number, line in enumerate(lines, start=first)]
         settings = self.config.evaluation
         starts = self.vocabularies.target.word_start()
         word_start = None if starts is None else torch.tensor(starts, device=self.processes.device)
-        options = {"width": beam, "n_best": n_best, "search": search, "word_start": word_start}
+        options = {"width": width, "n_best": n_best, "search": search, "word_start": word_start}
         found = translate_ids(self.model, sources, settings, self.processes, **options)  # type: ignore[arg-type]
         decode = self.vocabularies.target.decode
         return [[Translation(decode(one.tokens), one.log_prob, one.score) for one in best] for best in found]
 
-    def beam(self, beam: int | None) -> int:
-        """The width of a search: ``beam`` if the model can search so, or the default."""
-        model = self.config.model
-        if beam is None:
-            return 1 if model.one_pass else USUAL_BEAM
-        if not isinstance(beam, int) or not 1 <= beam <= WIDEST_BEAM:
+    def width(self, beam: int | None = None, n_best: int = 1, search: str = "beam") -> int:
+        """The width of a search: ``beam``, or the default. Raise if the model cannot search so."""
+        kind = self.config.model.kind
+        if search not in SEARCHES:
+            raise UsageError(f"search is {search!r}; expected one of {', '.join(SEARCHES)}")
+        if search == "mbr" and (beam is not None or n_best != 1):
+            raise UsageError(f"beam is {beam} and n_best {n_best} with search 'mbr'; expected None and 1")
+        width = (1 if self.config.model.one_pass else USUAL_BEAM) if beam is None else beam
+        if not isinstance(width, int) or not 1 <= width <= WIDEST_BEAM:
             raise UsageError(f"beam is {beam!r}; expected 1 to {WIDEST_BEAM}")
-        if model.kind in ("nat", "graph") and beam > 1:
-            raise UsageError(f"beam is {beam} with model.kind {model.kind!r}, which has no beam search; expected 1")
-        return beam
+        if kind in ("nat", "graph") and width > 1:
+            raise UsageError(f"beam is {beam} with model.kind {kind!r}, which has no beam search; expected 1")
+        if not isinstance(n_best, int) or not 1 <= n_best <= width:
+            raise UsageError(f"n_best is {n_best!r}; expected 1 to beam = {width}, the width of the search")
+        return width
 
     def _check_tokenised(self, lines: Sequence[str], first: int) -> None:
         """Warn of the first line that looks like ordinary text if the model was trained on tokenised text."""

@@ -37,39 +37,25 @@ def test_nothing_differs_where_the_paper_is_followed_with_its_own_data():
 
 def test_every_difference_is_named():
     found = differences(summary_of("iwslt14", pairs=44885, seeds=[1]), config_of("iwslt14", protocol="paper"))
-    assert found == ["training pairs: 44,885 (paper: 153,000)", "runs: 1 (paper: 8)"]
+    assert found == ["training pairs: 44,885 (paper: 153,000)", "seeds: 1 (paper: 8)"]
     tuned = differences(summary_of("multi30k", pairs=29000, seeds=[1, 2, 3]), config_of("multi30k"))
-    names = [text.split(":")[0] for text in tuned]
-    assert names == [
-        *[
-            "corpus",
-            "training pairs",
-            "tokens",
-            "first phase",
-            "learning rate, first phase",
-            "learning rate, CE and LB",
-        ],
-        *["learning rate, RF", "RF", "LB", "runs"],
+    assert [text.split(":")[0] for text in tuned] == [
+        *["training pairs", "data.corpus", "data.vocabulary_source"],
+        *["base.learning_rate", "base.decay", "base.early_stopping", "tuning.factors", "branches", "seeds"],
     ]
-    assert "tokens: words that occur 2 times or more (paper: words of the published lists)" in tuned
-    assert "learning rate, RF: best of 0.000003, 0.00001, 0.00003 (paper: 0.00001)" in tuned
-    assert "LB: score of the pooled batch, smoothing 1 (paper: scores of sentences, smoothing 1)" in tuned
+    assert "data.vocabulary_source: none (paper: corpus)" in tuned
+    assert "tuning.factors: 0.3, 1.0, 3.0 (paper: 1.0)" in tuned
+    assert "branches: ce (paper: ce, reinforce-own, bound-sentence)" in tuned
 
 
 def test_other_tokens_and_shorter_sentences_are_named():
     config = config_of("iwslt14", protocol="paper")
     config["data"] |= {"units": "bpe", "vocabulary_size": 4000, "max_length": 20}
     assert differences(summary_of("iwslt14"), config) == [
-        "longest training sentence: 20 words (paper: 50 words)",
-        "tokens: subwords (bpe), 4,000 (paper: words of the published lists)",
+        "data.max_length: 20 (paper: 50)",
+        "data.units: bpe (paper: words)",
+        "data.vocabulary_size: 4,000 (paper: 0)",
     ]
-    config["data"] |= {"vocabulary_size": 0, "max_length": 0}
-    assert differences(summary_of("iwslt14"), config) == [
-        "longest training sentence: no limit (paper: 50 words)",
-        "tokens: subwords (bpe) (paper: words of the published lists)",
-    ]
-    config = config_of("tiny", protocol="paper")
-    assert "tokens: all words (paper: words of the published lists)" in differences(summary_of("tatoeba_tiny"), config)
 
 
 def test_table_2_is_that_of_wmt():
@@ -79,13 +65,33 @@ def test_table_2_is_that_of_wmt():
     assert published_corpus({"data": {"corpus": "files", "directory": "/somewhere/else"}}) == "iwslt14"
     rows = settings_table(summary_of("wmt14", pairs=4500000), config).rows
     assert {row[-1] for row in rows} == {"same"}
-    assert ["RF", "not run", "not run", "same"] in rows
-    with_reinforce = config | {"branches": config_of("iwslt14", protocol="paper")["branches"]}
-    assert differences(summary_of("wmt14", pairs=4500000), with_reinforce) == [
-        "learning rate, RF: 0.00001 (paper: not run)",
-        "RF: sequences that the decoder samples (paper: not run)",
-    ]
-    assert ["encoder", *2 * ["bidirectional LSTM, 2 layers, 512 units"], "same"] in rows
+    for row in (
+        ["data.vocabulary_size", *2 * ["50,000"], "same"],
+        ["model.encoder_layers", *2 * ["2"], "same"],
+        ["model.hidden", *2 * ["512"], "same"],
+        ["branches", *2 * ["ce, bound-sentence"], "same"],
+    ):
+        assert row in rows
+
+
+PAPER = {
+    "training pairs": "153,000",
+    "data.max_length": "50",
+    "model.hidden": "256",
+    "base.epochs": "20",
+    "base.learning_rate": "0.0001",
+    "tuning.epochs": "5",
+    "tuning.learning_rate": "0.0001",
+    "tuning.reinforce_learning_rate": "1e-05",
+    "seeds": "8",
+    "beam": "5",
+}
+
+
+def test_the_settings_are_those_that_the_paper_prints():
+    rows = settings_table(summary_of("iwslt14"), config_of("multi30k")).rows
+    stated = {name: value for name, value, _, _ in rows}
+    assert {name: stated[name] for name in PAPER} == PAPER
 
 
 @pytest.mark.parametrize(

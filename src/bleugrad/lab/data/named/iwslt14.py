@@ -10,7 +10,7 @@ import re
 import tarfile
 from pathlib import Path
 
-from bleugrad.lab.data.corpus import keep
+from bleugrad.lab.data.corpus import reason_to_drop
 from bleugrad.lab.data.limits import MOST_BYTES
 from bleugrad.lab.data.named.files import tokenise, write_lines
 from bleugrad.lab.data.text import too_large
@@ -34,7 +34,7 @@ def prepare_iwslt14(downloads: Path, folder: Path) -> None:
     if len(sides["de"]) != len(sides["en"]):
         raise FailureError(f"{archive} has {len(sides['de'])} German and {len(sides['en'])} English training lines")
     lengths = [(len(german.split()), len(english.split())) for german, english in zip(*sides.values(), strict=True)]
-    kept = [place for place, pair in enumerate(lengths) if keep(*pair, MAX_LENGTH, MAX_RATIO)]
+    kept = [place for place, pair in enumerate(lengths) if not reason_to_drop(*pair, MAX_LENGTH, MAX_RATIO)]
     for language, lines in sides.items():
         chosen = [lines[place] for place in kept]
         valid = chosen[VALID_EVERY - 1 :: VALID_EVERY]

@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 from bleugrad.lab.data.checksums import CHUNK
-from bleugrad.lab.data.corpus import keep
+from bleugrad.lab.data.corpus import reason_to_drop
 from bleugrad.lab.data.limits import MOST_BYTES
 from bleugrad.lab.data.locations import SPLITS, find_text
 from bleugrad.lab.data.named.files import tokenise, write_lines
@@ -27,7 +27,7 @@ Pair = tuple[str, str]
 def prepare_tatoeba(downloads: Path, folder: Path) -> None:
     """Tokenise, drop empty and long pairs, and split by families of sentences."""
     pairs = dict.fromkeys(_linked_pairs(downloads))
-    kept = [pair for pair in pairs if keep(_words(pair[0]), _words(pair[1]), MAX_LENGTH, MAX_RATIO)]
+    kept = [pair for pair in pairs if not reason_to_drop(_words(pair[0]), _words(pair[1]), MAX_LENGTH, MAX_RATIO)]
     for split, members in _split(kept).items():
         if split == "train":
             write_lines(folder / "train.de.gz", [german for german, _ in members])

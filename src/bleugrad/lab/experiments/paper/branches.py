@@ -22,51 +22,38 @@ Table = Mapping[str, Any]
 
 SHARP_MIX = {"end_positions": 3, "sharpness": 2.0, "cross_entropy_weight": 0.1}
 
-KNOWN: Mapping[str, Table] = MappingProxyType(
-    {
-        name: {"objective": {"name": name}}
-        for name in ("ce", "reinforce", "bound", "exact", "recommended", "unbiased", "mrt")
-    }
-    | {
-        "reinforce-own": {"objective": {"name": "reinforce", "feeding": "sample"}},
-        "bound-sentence": {"objective": {"name": "bound", "level": "sentence"}},
-        "exact-mix": {"objective": {"name": "exact", "cross_entropy_weight": 0.1}},
-        "exact-sharp": {"objective": {"name": "exact", "sharpness": 2.0}},
-        "clipped-mean": {"objective": {"name": "clipped_mean", "max_order": 2}},
-        "exact-own": {"objective": {"name": "exact", "feeding": "greedy"}},
-        "own-mix": {"objective": {"name": "exact", "feeding": "greedy", "cross_entropy_weight": 0.1}},
-        "candidates-mix": {"objective": {"name": "candidates", **SHARP_MIX}},
-        "soft-beam-mix": {"objective": {"name": "soft_beam", "candidates": 3, **SHARP_MIX}},
-        "candidates-risk": {"objective": {"name": "candidates", "candidate_loss": "risk", "cross_entropy_weight": 0.1}},
-        "sharp-mix": {"objective": {"name": "exact", "length": "random", "units": "words", **SHARP_MIX}},
-    }
-)
-"""Built-in branches. A table with the same label in a file changes single settings of them."""
-
-TITLES: Mapping[str, str] = MappingProxyType(
-    {
-        "ce": "CE",
-        "reinforce": "RF (reference rows)",
-        "reinforce-own": "RF (own samples)",
-        "bound": "LB (corpus)",
-        "bound-sentence": "LB (sentence)",
-        "mrt": "MRT",
-        "exact-mix": "exact, CE",
-        "exact-sharp": "exact, sharp",
-        "clipped-mean": "min(E, c)",
-        "exact-own": "exact, own tokens",
-        "own-mix": "exact, own tokens, CE",
-        "candidates-mix": "exact, candidates, CE",
-        "soft-beam-mix": "exact, soft beam, CE",
-        "candidates-risk": "MRT, candidates, CE",
-    }
-)
-"""Names in tables. Other branches are shown with their label.
+_BUILT_IN: dict[str, tuple[str, dict[str, Any]]] = {
+    "ce": ("CE", {"name": "ce"}),
+    "reinforce": ("RF (reference rows)", {"name": "reinforce"}),
+    "bound": ("LB (corpus)", {"name": "bound"}),
+    "exact": ("exact", {"name": "exact"}),
+    "recommended": ("recommended", {"name": "recommended"}),
+    "unbiased": ("unbiased", {"name": "unbiased"}),
+    "mrt": ("MRT", {"name": "mrt"}),
+    "reinforce-own": ("RF (own samples)", {"name": "reinforce", "feeding": "sample"}),
+    "bound-sentence": ("LB (sentence)", {"name": "bound", "level": "sentence"}),
+    "exact-mix": ("exact, CE", {"name": "exact", "cross_entropy_weight": 0.1}),
+    "exact-sharp": ("exact, sharp", {"name": "exact", "sharpness": 2.0}),
+    "clipped-mean": ("min(E, c)", {"name": "clipped_mean", "max_order": 2}),
+    "exact-own": ("exact, own tokens", {"name": "exact", "feeding": "greedy"}),
+    "own-mix": ("exact, own tokens, CE", {"name": "exact", "feeding": "greedy", "cross_entropy_weight": 0.1}),
+    "candidates-mix": ("exact, candidates, CE", {"name": "candidates", **SHARP_MIX}),
+    "soft-beam-mix": ("exact, soft beam, CE", {"name": "soft_beam", "candidates": 3, **SHARP_MIX}),
+    "candidates-risk": (
+        "MRT, candidates, CE",
+        {"name": "candidates", "candidate_loss": "risk", "cross_entropy_weight": 0.1},
+    ),
+    "sharp-mix": ("sharp-mix", {"name": "exact", "length": "random", "units": "words", **SHARP_MIX}),
+}
+"""Titles in tables and objectives of the built-in branches.
 
 RF (own samples) scores whole sequences that the decoder samples and feeds back, as in the paper. RF (reference rows)
 samples each position while the decoder is fed the reference. LB (sentence) is the mean score of the sentences, as in
 the paper. LB (corpus) pools the batch.
 """
+
+KNOWN: Mapping[str, Table] = MappingProxyType({label: {"objective": one} for label, (_, one) in _BUILT_IN.items()})
+"""The tables of the built-in branches. A table with the same label in a file changes single settings of them."""
 
 SHARED = ("seed", "optimizer.epochs", "data.corpus", "optimizer.learning_rate")
 LABEL = re.compile(r"[a-z0-9][a-z0-9_-]*")
@@ -87,8 +74,8 @@ class Branch:
 
     @property
     def title(self) -> str:
-        """Its name in tables."""
-        return TITLES.get(self.label, self.label)
+        """Its name in tables; the label if it is not built in."""
+        return _BUILT_IN.get(self.label, (self.label,))[0]
 
     @property
     def table(self) -> dict[str, Any]:

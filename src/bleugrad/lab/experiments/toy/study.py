@@ -1,4 +1,4 @@
-"""Both toy studies, from settings to a filled run."""
+"""Both toy studies: from settings to measurements and a summary in the run directory."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -14,14 +14,8 @@ SURROGATES = ("bound", "exact", "argmax_bleu")
 
 
 def run_study(config: ToyConfig, run: Run) -> None:
-    """Record every measurement; print and save the results."""
-    curves = _follow_all(config, run)
-    for order in config.orders:
-        run.say(_curve_line([curve for curve in curves if curve["order"] == order]))
-    repeats = _compare_repeats(config, run)
-    for kind, found in (repeats or {}).items():
-        run.say(_repeats_line(kind, found))
-    run.summarise({"curves": curves, "repeats": repeats})
+    """Record every measurement and save the results."""
+    run.summarise({"curves": _follow_all(config, run), "repeats": _compare_repeats(config, run)})
 
 
 def _follow_all(config: ToyConfig, run: Run) -> list[dict[str, Any]]:
@@ -37,24 +31,6 @@ def _follow_all(config: ToyConfig, run: Run) -> list[dict[str, Any]]:
                 progress.advance(number * config.steps + point.step - progress.done, expected_bleu=point.sampled)
             summaries.append({"order": order, "seed": seed, **summarise_curve(curve)})
     return summaries
-
-
-def _curve_line(curves: Sequence[dict[str, Any]]) -> str:
-    final = [curve["final"]["sampled"] for curve in curves]
-    correlations = []
-    for name in SURROGATES:
-        found = [curve[name]["pearson"] for curve in curves if curve[name]["pearson"] is not None]
-        correlations.append(f"{name.removesuffix('_bleu')} {_span(found)}")
-    return (
-        f"BLEU-{curves[0]['order']}, seeds: {len(curves)}; final E[BLEU] {_span(final)}; "
-        f"correlation with sampled E[BLEU]: {', '.join(correlations)}"
-    )
-
-
-def _span(values: Sequence[float]) -> str:
-    """Smallest to largest value, as text."""
-    ends = dict.fromkeys(f"{end:.4f}" for end in (min(values), max(values))) if values else ["undefined"]
-    return " to ".join(ends)
 
 
 def summarise_curve(curve: Sequence[Measurement]) -> dict[str, Any]:
@@ -82,16 +58,6 @@ def _compare_repeats(config: ToyConfig, run: Run) -> dict[str, Any] | None:
             progress.advance()
     kinds = {"distinct": False, "repeated": True}
     return {name: summarise_cases([case for case in cases if case.repeated == kind]) for name, kind in kinds.items()}
-
-
-def _repeats_line(kind: str, found: dict[str, Any]) -> str:
-    exact, bound = (found[name]["mean_absolute_gap"] for name in ("exact_bleu", "bound_bleu"))
-    excess = f", by up to {100 * found['largest_excess']:.1f} %" if found["bound_exceeds"] else ""
-    return (
-        f"{kind} words, cases: {found['cases']}; the bound exceeds the true matches in {found['bound_exceeds']}"
-        f"{excess}; exact matches err by {found['exact_error']:.0e} at most; "
-        f"mean error in BLEU: exact {exact:.4f}, bound {bound:.4f}"
-    )
 
 
 def summarise_cases(cases: Sequence[Case], tolerance: float = 1e-9) -> dict[str, Any]:

@@ -17,21 +17,8 @@ Summary = Mapping[str, Any]
 Point = tuple[float, float, float]
 """Epoch, mean and standard deviation over seeds."""
 
-LOOKS = {
-    "ce": ("ink", "o"),
-    "reinforce": ("orange", "s"),
-    "bound": ("purple", "^"),
-    "exact": ("blue", "D"),
-    "unbiased": ("green", "v"),
-    "exact-mix": ("azure", "X"),
-    "exact-sharp": ("brown", "*"),
-    "clipped-mean": ("orange", "s"),
-    "exact-own": ("vermillion", "P"),
-    "own-mix": ("azure", "X"),
-    "sharp-mix": ("brown", "*"),
-}
-COLOURS = ("blue", "vermillion", "green", "purple", "orange", "azure", "brown")
-OTHER_MARKERS = "h<>pd8"
+COLOURS = ("ink", "blue", "vermillion", "green", "purple", "orange", "azure", "brown")
+MARKERS = "oDP^vsX*h"
 
 
 def draw_training(summary: Summary) -> Draw:
@@ -48,11 +35,8 @@ def draw_training(summary: Summary) -> Draw:
 
 
 def choose_looks(labels: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Colour and marker of each objective. Known objectives have fixed ones; others use free colours first."""
-    taken = {LOOKS[label][0] for label in labels if label in LOOKS}
-    colours = sorted(COLOURS, key=lambda colour: colour in taken)
-    others = itertools.cycle((colour, marker) for marker in OTHER_MARKERS for colour in colours)
-    return {label: LOOKS[label] if label in LOOKS else next(others) for label in labels}
+    """Colour and marker of each objective, in the order of the run. No two of 72 objectives have both in common."""
+    return dict(zip(labels, zip(itertools.cycle(COLOURS), itertools.cycle(MARKERS), strict=False), strict=False))
 
 
 def course(histories: Sequence[Sequence[Mapping[str, Any]]], minus_start: bool = False) -> list[Point]:

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from bleugrad.lab.reports import page
+from bleugrad.lab.reports.formats import Table, markdown_text
 from bleugrad.lab.reports.paper import publication, tables
 from bleugrad.lab.reports.paper.figures import draw_training
-from bleugrad.lab.reports.paper.formats import markdown_text
 from bleugrad.lab.reports.style import save_figure
 from bleugrad.lab.runs.directory import FIGURES, REPORT, SavedRun, read_run
 from bleugrad.lab.runs.files import write_text
@@ -15,56 +15,50 @@ from bleugrad.lab.runs.files import write_text
 MOST_REFERENCES = 3
 """References shown per sentence; some corpora have dozens."""
 MARKDOWN = "tables.md"
+ALL_PAIRS, TRAINING = "All pairs", "Training"
 
 
 def write_report(path: Path) -> None:
     """Write the tables, draw the figure and write the page of the run in ``path``."""
     run = read_run(path)
-    write_text(path / MARKDOWN, markdown_text(run.summary, _paper_tables(run)))
+    write_text(path / MARKDOWN, markdown_text(sections(run)))
     (path / FIGURES).mkdir(exist_ok=True)
     save_figure(path / FIGURES, "training", 6.2, draw_training(run.summary))
     write_text(path / REPORT, render(run))
 
 
+def sections(run: SavedRun) -> list[tuple[str, list[Table | str]]]:
+    """Titles, tables and paragraphs that the page and tables.md share."""
+    summary, searches = run.summary, run.summary["searches"]
+    published: list[Table | str] = []
+    if run.config.get("protocol") == "paper":
+        published += [publication.paper_table(summary, run.config), publication.settings_table(summary, run.config)]
+    differences = [tables.differences_table(summary, search) for search in searches]
+    return [
+        *([("Comparison with the paper", published)] if published else []),
+        (
+            "Scores on the test set",
+            [tables.scores_table(summary), tables.signatures_table(summary), tables.lengths_table(summary)],
+        ),
+        ("Differences from cross-entropy", [tables.DIFFERENCES, *differences]),
+        (ALL_PAIRS, [tables.differences_table(summary, search, every=True) for search in searches]),
+        (TRAINING, [tables.base_table(summary), tables.choices_table(summary), tables.tries_table(summary)]),
+    ]
+
+
 def render(run: SavedRun) -> str:
     """The page. The figure must exist already."""
-    summary, searches = run.summary, run.summary["searches"]
-    parts = [
-        page.paragraph(_introduction(run)),
-        *_warnings(summary),
-        *_beside_the_paper(run),
-        page.heading("Scores on the test set"),
-        page.table(*tables.scores_table(summary)),
-        page.paragraph(f"sacreBLEU signatures: {summary['bleu_signature']} and {summary['chrf_signature']}."),
-        page.table(*tables.lengths_table(summary)),
-        page.heading("Differences from cross-entropy"),
-        page.paragraph(f"{tables.power(summary)} {tables.DIFFERENCES}".strip()),
-        *(page.table(*tables.differences_table(summary, search)) for search in searches),
-        page.folded("All pairs", [page.table(*tables.differences_table(summary, one, every=True)) for one in searches]),
-        page.heading("Training"),
-        page.figures([_figure(run)]),
-        page.table(*tables.base_table(summary)),
-        page.table(*tables.choices_table(summary)),
-        page.table(*tables.tries_table(summary)),
-        page.heading("Translations side by side"),
-        *_examples(summary),
-        page.heading("How it was made"),
-        *page.command_part(run),
-        page.folded("All settings and versions", page.settings_tables(run)),
-    ]
-    return page.page(f"Cross-entropy and BLEU objectives on {summary['corpus']}", parts)
-
-
-def _paper_tables(run: SavedRun) -> list[tables.Table]:
-    """The paper's table and its settings, for a run of its protocol."""
-    if run.config.get("protocol") != "paper":
-        return []
-    return [publication.paper_table(run.summary, run.config), publication.settings_table(run.summary, run.config)]
-
-
-def _beside_the_paper(run: SavedRun) -> list[str]:
-    found = [page.table(*table) for table in _paper_tables(run)]
-    return [page.heading("Comparison with the paper"), *found] if found else []
+    parts = [page.paragraph(_introduction(run)), *_warnings(run.summary)]
+    for title, content in sections(run):
+        shown = [page.paragraph(part) if isinstance(part, str) else page.table(*part) for part in content]
+        if title == ALL_PAIRS:
+            parts.append(page.folded(title, shown))
+        else:
+            parts += [page.heading(title), *([page.figures([_figure(run)])] if title == TRAINING else []), *shown]
+    parts += [page.heading("Translations side by side"), *_examples(run.summary)]
+    parts += [page.heading("How it was made"), *page.command_part(run)]
+    parts.append(page.folded("All settings and versions", page.settings_tables(run)))
+    return page.page(f"Cross-entropy and BLEU objectives on {run.summary['corpus']}", parts)
 
 
 def _introduction(run: SavedRun) -> str:

@@ -2,21 +2,15 @@
 
 from collections.abc import Iterable, Mapping
 from statistics import mean, median
-from typing import Any, NamedTuple
+from typing import Any
 
+from bleugrad.lab.reports.formats import Table, aligned
 from bleugrad.lab.reports.page import Strong
 
 Summary = Mapping[str, Any]
 
 BASE, CROSS_ENTROPY = "base", "ce"
-
-
-class Table(NamedTuple):
-    """A table of plain texts; a ``Strong`` cell is shown in bold."""
-
-    header: list[str]
-    rows: list[list[str]]
-    caption: str
+SCORES = ("BLEU", "chrF")
 
 
 def objectives(summary: Summary) -> list[str]:
@@ -25,18 +19,11 @@ def objectives(summary: Summary) -> list[str]:
 
 
 DIFFERENCES = (
-    "p (seeds): paired t-test over seeds. Smallest detectable difference: the smallest difference that this test calls "
-    "significant, given the spread of the differences. p (sentences): paired bootstrap of the test set. The p-values "
-    "are not corrected for the number of comparisons."
+    "p (seeds): paired t-test over seeds, which needs two seeds. Smallest detectable difference: the smallest "
+    "difference that this test calls significant, given the spread of the differences; with two seeds it is very "
+    "large. p (sentences): paired bootstrap of the test set. The p-values are not corrected for the number of "
+    "comparisons."
 )
-
-
-def results_table(summary: Summary) -> Table:
-    """The form of the paper's tables 1 and 2: one row per beam size, one column per objective."""
-    labels = objectives(summary)
-    titles = [summary["titles"][label] for label in labels]
-    rows = [[search, *(score(summary, search, label) for label in labels)] for search in summary["searches"]]
-    return Table(["", *titles], rows, f"{description(summary)} {bold_rule(summary)}")
 
 
 def scores_table(summary: Summary) -> Table:
@@ -60,6 +47,16 @@ def scores_table(summary: Summary) -> Table:
     return Table(header, rows, caption)
 
 
+def terminal_text(summary: Summary) -> str:
+    """The scores for a terminal, without their intervals."""
+    header, rows, _ = scores_table(summary)
+    kept = [column for column, name in enumerate(header) if "interval" not in name]
+    rows = [[row[column] for column in kept] for row in rows]
+    rule = bold_rule(summary).replace("Bold:", "*:").replace("othing is bold", "othing is marked *")
+    scores = aligned(Table([header[column] for column in kept], rows, ""))
+    return "\n".join([description(summary), scores, rule, f"signature: {summary['bleu_signature']}"])
+
+
 def differences_table(summary: Summary, search: str, every: bool = False) -> Table:
     """Differences with their significance tests: from cross-entropy, or between all pairs."""
     rows = []
@@ -69,6 +66,11 @@ def differences_table(summary: Summary, search: str, every: bool = False) -> Tab
         rows.append([" - ".join(names), *_test_cells(pair, sign)])
     header = ["", "difference", "p (seeds)", "smallest detectable difference", "p (sentences)"]
     return Table(header, rows, f"Search: {search}.")
+
+
+def signatures_table(summary: Summary) -> Table:
+    """The signatures of sacreBLEU."""
+    return Table(["score", "sacreBLEU signature"], [[one, summary[f"{one.lower()}_signature"]] for one in SCORES], "")
 
 
 def choices_table(summary: Summary) -> Table:
@@ -155,25 +157,6 @@ def bold_rule(summary: Summary) -> str:
     any_bold = any(summary["scores"][search]["best"] for search in summary["searches"])
     rule = "better than CE and than the second best in a paired t-test over seeds, p < 0.05"
     return f"Bold: {rule}." if any_bold else f"Nothing is bold: no objective is {rule}."
-
-
-def power(summary: Summary) -> str:
-    """The smallest differences that the test over seeds can detect."""
-    seeds = len(summary["seeds"])
-    if seeds == 1:
-        return "With one seed there is no test over seeds; only the bootstrap over test sentences is given."
-    parts = []
-    for search in summary["searches"]:
-        least = [pair["smallest"] for pair in _against_cross_entropy(summary, search)]
-        if least:
-            parts.append(f"{100 * median(least):.2f} BLEU ({search})")
-    if not parts:
-        return ""
-    few = " Two seeds leave one degree of freedom, so t must exceed 12.7: almost no difference can be detected."
-    return (
-        f"With {seeds} seeds and this spread, the t-test detects differences from CE of about "
-        f"{' and '.join(parts)} (median over the objectives).{few if seeds == 2 else ''}"
-    )
 
 
 def _against_cross_entropy(summary: Summary, search: str) -> list[dict[str, Any]]:

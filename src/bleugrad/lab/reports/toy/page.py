@@ -5,6 +5,7 @@ from statistics import mean
 from typing import Any
 
 from bleugrad.lab.reports import page
+from bleugrad.lab.reports.formats import Table, aligned
 from bleugrad.lab.reports.style import save_figure
 from bleugrad.lab.reports.toy import figures
 from bleugrad.lab.runs.directory import FIGURES, REPORT, SavedRun, read_run
@@ -15,7 +16,6 @@ _REPEATS = (
     "If a word repeats, it can exceed the true value; the exact recursion cannot. These cases are small enough to "
     "enumerate every sequence."
 )
-Table = tuple[list[str], list[list[str | float]], str]
 SURROGATES = {"bound": "bound", "exact": "exact", "argmax_bleu": "argmax"}
 
 
@@ -43,6 +43,12 @@ def render(run: SavedRun) -> str:
         parts += [_repeat_figures(run), page.table(*repeat_table(run))]
     parts += [page.heading("How it was made"), *page.command_part(run), *page.settings_tables(run)]
     return page.page("Toy study: BLEU by gradient ascent on free logits", parts)
+
+
+def terminal_text(run: SavedRun) -> str:
+    """The tables for a terminal."""
+    tables = [curve_table(run)] + ([] if run.summary["repeats"] is None else [repeat_table(run)])
+    return "\n\n".join(f"{aligned(table)}\n{table.caption}" for table in tables)
 
 
 def _introduction(run: SavedRun) -> str:
@@ -135,7 +141,7 @@ def curve_table(run: SavedRun) -> Table:
         gaps = [max((curve[name]["largest_gap"] for curve in curves), key=abs) for name in ("bound", "exact")]
         final = mean(curve["final"]["sampled"] for curve in curves)
         rows.append([f"BLEU-{order}", *correlations, *gaps, final])
-    return header, rows, caption
+    return Table(header, rows, caption)
 
 
 def repeat_table(run: SavedRun) -> Table:
@@ -145,7 +151,7 @@ def repeat_table(run: SavedRun) -> Table:
         "bound > truth: cases in which the bound of some order exceeds the true matches. Error: mean absolute error of "
         "E[BLEU]. Matches: largest relative error of the matches of the exact recursion."
     )
-    return header, [_repeat_row(kind, found) for kind, found in run.summary["repeats"].items()], caption
+    return Table(header, [_repeat_row(kind, found) for kind, found in run.summary["repeats"].items()], caption)
 
 
 def _repeat_row(kind: str, found: dict[str, Any]) -> list[str | float]:
