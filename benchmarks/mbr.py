@@ -24,8 +24,9 @@ import bleugrad
 try:
     from mbrs.decoders.mbr import DecoderMBR
     from mbrs.metrics.bleu import MetricBLEU
-except ImportError:
+except ImportError as error:
     DecoderMBR = MetricBLEU = None
+    print(f"no comparison with mbrs, which cannot be imported ({error}); pip install mbrs in an environment of its own")
 
 FRAMES = 39
 """Frames or vertices of a sentence: three for each of 13 source tokens, the mean of multi30k."""
@@ -48,9 +49,8 @@ def samples(random: Random, number: int, length: int, vocabulary: int) -> list[l
 
 
 def peers(sentences: list[list[list[int]]]) -> dict[str, Callable[[], object]]:
-    """mbrs with one worker process, and its scores in a loop; nothing if it is not installed."""
+    """mbrs with one worker process, and its scores in a loop; nothing if it cannot be imported."""
     if MetricBLEU is None or DecoderMBR is None:
-        print("mbrs is not installed; to compare with it: pip install mbrs (in an environment of its own)")
         return {}
     metric = MetricBLEU(MetricBLEU.Config(tokenize="none", num_workers=1))
     decoder = DecoderMBR(DecoderMBR.Config(), metric)

@@ -9,7 +9,7 @@ import translation
 from measured import NUMBERS, RESULTS, TABLES, markdown, number, read, span, table
 
 FOLDER = RESULTS / "one_pass"
-KINDS = ("nat", "ctc")
+KINDS = ("nat", "ctc", "graph")
 CORPORA = {
     "multi30k": "`multi30k`",
     "tatoeba_tiny": "`tatoeba_tiny`",
@@ -91,6 +91,53 @@ def one_pass_choices() -> str:
     return markdown(header, rows) if rows else NONE_YET
 
 
+BARE = "without a penalty"
+SEARCHES = {
+    BARE: " --skip-penalty 0",
+    "penalty of length, the default": "",
+    "minimum Bayes risk": " --search mbr",
+}
+
+
+def _log(name: str) -> list[str]:
+    return (FOLDER / "multi30k-graph" / f"{name}.log.txt").read_text(encoding="utf-8").splitlines()
+
+
+@number
+def one_pass_shortfall() -> str:
+    """The share of words that is missing after likelihood training without a penalty."""
+    lines = _log("searches")
+    pairs = zip(lines[::2], lines[1::2], strict=True)
+    wanted = [scores for command, scores in pairs if "/base" in command and command.endswith(SEARCHES[BARE])]
+    return f"{100 - 100 * mean(float(line.split('length ratio ')[1].split(')')[0]) for line in wanted):.0f} %"
+
+
+def _with_penalty(penalty: str) -> str:
+    """Validation BLEU of the graph model with the exact loss, first seed."""
+    line = next(
+        line for line in _log("penalties") if line.startswith(f"seed-1/exact-lr5e-4: --skip-penalty {penalty},")
+    )
+    return line.split("BLEU ")[1].split()[0]
+
+
+NUMBERS |= {f"one-pass-penalty {penalty}": partial(_with_penalty, penalty) for penalty in ("0.2", "0.6", "0.8")}
+
+
+@table
+def one_pass_searches() -> str:
+    """Test BLEU of the graph model on multi30k by decoding, the mean over seeds, from a log of `evaluate`."""
+    lines = _log("searches")
+    found: dict[tuple[str, str], list[float]] = {}
+    for command, scores in zip(lines[::2], lines[1::2], strict=True):
+        run, _, options = command.partition("/")[2].partition(" --split test")
+        found.setdefault((run.partition("-lr")[0], options), []).append(float(scores.split("BLEU ")[1].split()[0]))
+    rows = [
+        [NAMES[label], *(f"{mean(found[label, options]):.2f}" for options in SEARCHES.values())]
+        for label in ("base", "ce", "exact", "clipped-mean")
+    ]
+    return markdown(["training", *SEARCHES], rows)
+
+
 def _gain(corpus: str, kind: str, label: str, other: str) -> str:
     pair = translation.difference(runs()[corpus, kind]["scores"][SEARCH], label, other)
     if pair is None:
@@ -151,10 +198,15 @@ def one_pass_least_gain() -> str:
     return f"{100 * min(exact - ce for exact, ce in zip(bleu['exact'], bleu['ce'], strict=True)):+.1f}"
 
 
-def _length(label: str) -> str:
-    """Length of the translations over that of the references, `ctc` on multi30k."""
-    found = [run["test"][SEARCH]["length_ratio"] for run in runs()["multi30k", "ctc"]["runs"][label]]
+def _length(kind: str, label: str) -> str:
+    """Length of the translations over that of the references, on multi30k."""
+    found = [run["test"][SEARCH]["length_ratio"] for run in runs()["multi30k", kind]["runs"][label]]
     return f"{100 * mean(found):.0f} %"
+
+
+def _autoregressive(search: str) -> str:
+    """Test BLEU of the LSTM on multi30k after cross-entropy, the model that one-pass models are compared with."""
+    return translation.points(read("multi30k/summary.json")["scores"][search]["systems"]["ce"]["mean"])
 
 
 def _first_seed(label: str, corpus: str) -> str:
@@ -166,7 +218,12 @@ for _label, _name in (("base", "one-pass-distilled"), ("exact", "one-pass-distil
     for _corpus in ("builtin", "builtin_distilled"):
         NUMBERS[f"{_name} {_corpus}"] = partial(_first_seed, _label, _corpus)
 
-NUMBERS |= {f"one-pass-length {label}": partial(_length, label) for label in ("base", "exact")}
+NUMBERS |= {
+    f"one-pass-length {kind} {label}": partial(_length, kind, label)
+    for kind in ("ctc", "graph")
+    for label in ("base", "exact")
+}
+NUMBERS |= {f"one-pass-lstm {search}": partial(_autoregressive, search) for search in ("greedy", "beam 5")}
 
 USED = (
     "builtin nat exact base",
@@ -181,6 +238,8 @@ USED = (
     "multi30k nat exact clipped-mean",
     "multi30k ctc exact ce",
     "multi30k ctc exact clipped-mean",
+    "multi30k graph exact ce",
+    "multi30k graph exact clipped-mean",
     "tatoeba_tiny nat exact base",
     "tatoeba_tiny nat exact ce",
     "tatoeba_tiny ctc exact ce",
