@@ -42,7 +42,7 @@ def claims() -> str:
     lines = []
     graph = one_pass_numbers.runs()["multi30k", "graph"]
     exact, more = (translation.score(graph["scores"]["greedy"]["systems"][label]) for label in ("exact", "ce"))
-    greedy, beam = (NUMBERS[f"one-pass-lstm {search}"]() for search in ("greedy", "beam 5"))
+    greedy, beam = (one_pass_numbers.autoregressive(search) for search in ("greedy", "beam 5"))
     lines.append(
         f"**One-pass models**, which emit all tokens at once: {exact} BLEU with exact expected BLEU, {more} with "
         f"likelihood trained for the same number of epochs and decoded in the same way. An LSTM that translates token "
