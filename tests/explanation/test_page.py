@@ -81,9 +81,7 @@ def test_a_notebook_gets_the_page_in_a_frame_of_its_own():
 
 
 def test_checkpoints_must_be_of_one_sentence():
-    with pytest.raises(
-        ValueError, match=r"explanations\[1\] has score 'BLEU-4 with smoothing 0'; expected .*1'"
-    ):
+    with pytest.raises(ValueError, match=r"explanations\[1\] has score 'BLEU-4 with smoothing 0'; expected .*1'"):
         explanation_page([checkpoint(0.1), checkpoint(0.1, score=BLEU(smoothing=0.0))])
     with pytest.raises(ValueError, match="names has 1 entries; expected 2"):
         explanation_page([checkpoint(0.1), checkpoint(0.2)], ["one"])
