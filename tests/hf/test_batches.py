@@ -148,7 +148,7 @@ def test_rewards_of_conversations_and_of_several_references():
         reward(["p"], chat, reference=["x"])
 
 
-@pytest.mark.parametrize("options", [{}, {"after_steps": 1, "after_epochs": 1}, {"share": max, "after_steps": 1}])
+@pytest.mark.parametrize("options", [{}, {"after_steps": 1, "after_epochs": 1}])
 def test_a_schedule_has_exactly_one_beginning(options):
     with pytest.raises(ValueError, match="exactly one"):
         BLEUSchedule(None, **options)

@@ -45,7 +45,7 @@ def test_weights_of_bleu_do_not_depend_on_micro_batches(trainers, tmp_path):
 
 @pytest.mark.parametrize("fused", [False, True])
 def test_the_plain_mean_over_sentences(trainers, tmp_path, fused):
-    options = {"weighting": "sentences", "bleu_weight": 0.8, "fused": fused}
+    options = {"bleu_weight": 0.8, "fused": fused}
     found = trainers.one_step(
         tmp_path, "T5", features(), trainer=trainers.SentenceSeq2SeqTrainer, loss_options=options, **ACCUMULATED
     )
@@ -60,27 +60,9 @@ def test_the_plain_mean_over_sentences_of_a_causal_model(trainers, tmp_path):
         rows,
         tokenizer=make_tokenizer("left"),
         trainer=trainers.SentenceTrainer,
-        loss_options={"weighting": "sentences"},
         **ACCUMULATED,
     )
     trainers.assert_step(found, expected("GPT-2", rows, weighting="sentences"))
-
-
-def test_sentences_need_no_mixin_without_accumulation(trainers, tmp_path):
-    found = trainers.one_step(
-        tmp_path, "T5", features(), loss_options={"weighting": "sentences"}, per_device_train_batch_size=8
-    )
-    trainers.assert_step(found, expected("T5", features(), weighting="sentences"))
-
-
-def test_the_mixin_with_the_mean_over_labels_is_an_error(trainers, tmp_path):
-    with pytest.raises(ValueError, match="the trainer is a SentenceMean, but weighting is 'tokens'"):
-        trainers.one_step(tmp_path, "T5", features(), trainer=trainers.SentenceTrainer)
-
-
-def test_sentences_with_accumulation_and_without_the_mixin_are_an_error(trainers, tmp_path):
-    with pytest.raises(ValueError, match="SentenceMean"):
-        trainers.one_step(tmp_path, "T5", features(), loss_options={"weighting": "sentences"}, **ACCUMULATED)
 
 
 def test_accumulated_corpora_are_weighted_by_their_labels(trainers, tmp_path):
@@ -146,7 +128,6 @@ def test_bfloat16_training_is_close_to_single_precision(trainers, tmp_path):
         ({"after_epochs": 1.5}, [0, 0, 0, 1, 1, 1]),
         ({"after_steps": 1, "over": 4}, [0, 0, 0.25, 0.5, 0.75, 1]),
         ({"after_epochs": 1, "over": 1}, [0, 0, 0, 0.5, 1, 1]),
-        ({"share": lambda step, epoch: step / 10}, [0, 0.1, 0.2, 0.3, 0.4, 0.5]),
     ],
 )
 def test_the_schedule_sets_the_share_of_each_step(trainers, tmp_path, schedule, shares):

@@ -1,7 +1,6 @@
 """Callbacks of the trainer: the schedule from cross-entropy to expected BLEU, and values for the log."""
 
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 from transformers import TrainerCallback
@@ -18,7 +17,7 @@ class LossCallback(TrainerCallback):
 
     def on_train_begin(self, args: Any, state: Any, control: Any, train_dataloader: Any = None, **_: Any) -> None:
         """Check the settings."""
-        self.loss.report(*trainer_settings(args, train_dataloader, self.loss.criterion.label_smoothing))
+        self.loss.report(*trainer_settings(args, train_dataloader, self.loss.label_smoothing))
 
 
 class BLEUSchedule(LossCallback):
@@ -29,45 +28,29 @@ class BLEUSchedule(LossCallback):
     Args:
         loss: the trainer's ``compute_loss_func``.
         after_steps: optimiser steps of cross-entropy alone.
-        after_epochs: the same in epochs, fractions allowed.
+        after_epochs: the same in epochs, fractions allowed, instead of ``after_steps``.
         over: length of the linear ramp from 0 to 1, in the unit of the start; 0 switches at once.
-        share: a function of ``(step, epoch)`` that returns the share, instead of the other arguments.
 
     Example::
 
         BLEUSchedule(loss, after_epochs=10)  # pre-train, then switch: the paper's recipe
         BLEUSchedule(loss, after_steps=1000, over=4000)  # blend
-        BLEUSchedule(loss, share=lambda step, epoch: 0.5)
     """
 
     def __init__(
-        self,
-        loss: BLEULoss,
-        *,
-        after_steps: float | None = None,
-        after_epochs: float | None = None,
-        over: float = 0,
-        share: Callable[[int, float], float] | None = None,
+        self, loss: BLEULoss, *, after_steps: float | None = None, after_epochs: float | None = None, over: float = 0
     ) -> None:
-        if [after_steps, after_epochs, share].count(None) != 2:
-            raise ValueError("after_steps, after_epochs, share: expected exactly one of them")
-        if share is not None and over != 0:
-            raise ValueError(f"over is {over}, but share is given, which has no ramp; expected one of them")
-        self.loss = loss
-        self.in_epochs = after_epochs is not None
-        name, start = ("after_epochs", after_epochs) if self.in_epochs else ("after_steps", after_steps)
+        if (after_steps is None) == (after_epochs is None):
+            raise ValueError("after_steps, after_epochs: expected exactly one of them")
+        self.loss, self.in_epochs = loss, after_steps is None
+        name, start = ("after_steps", after_steps) if after_epochs is None else ("after_epochs", after_epochs)
         self.start = check_nonnegative(name, start or 0)
         self.over = check_nonnegative("over", over)
-        self.share = share
 
     def at(self, step: int, epoch: float) -> float:
         """The share at a step and epoch."""
-        if self.share is not None:
-            return self.share(step, epoch)
         done = (epoch if self.in_epochs else step) - self.start
-        if self.over == 0:
-            return float(done >= 0)
-        return min(max(done / self.over, 0.0), 1.0)
+        return float(done >= 0) if self.over == 0 else min(max(done / self.over, 0.0), 1.0)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Set the share of this step."""
@@ -82,20 +65,11 @@ class BLEUSchedule(LossCallback):
 class BLEUMonitor(LossCallback):
     """Adds ``expected_bleu``, its interval, ``cross_entropy`` and ``length_ratio`` to each entry of the training loss.
 
-    ``length_ratio`` is the expected length of the hypothesis over the length of the labels. It is computed under
-    teacher forcing, and counts the positions after the end, so by default it is at most about 1.5. A ratio that falls
-    means that the model learns to stop early, and one that rises that it does not stop in time. Outputs that grow far
-    too long show in ``eval_length_ratio``, which :class:`bleugrad.hf.BLEUMetrics` computes from
-    generated text.
-
-    When training begins, it warns of a ``label_smoothing_factor`` that the loss does not have, and of ``references`` in
-    a list of examples that the trainer drops.
+    ``length_ratio`` is the expected length of the hypothesis over the length of the labels, under teacher forcing. When
+    it falls, the model learns to stop early; when it rises, the model does not stop in time.
 
     Callbacks see the values if they come after the monitor. Reporters of ``report_to`` come before it, unless they are
-    added again::
-
-        trainer = Trainer(..., callbacks=[BLEUMonitor(loss, stop_outside=(0.7, 1.3))])
-        trainer.add_callback(trainer.pop_callback(TensorBoardCallback))
+    added again: ``trainer.add_callback(trainer.pop_callback(TensorBoardCallback))``.
 
     Args:
         loss: the trainer's ``compute_loss_func``.
@@ -105,8 +79,7 @@ class BLEUMonitor(LossCallback):
     def __init__(self, loss: BLEULoss, *, stop_outside: tuple[float, float] | None = None) -> None:
         if stop_outside is not None and not 0 <= stop_outside[0] < stop_outside[1]:
             raise ValueError(f"stop_outside is {stop_outside}; expected two numbers, such as (0.7, 1.3)")
-        self.loss = loss
-        self.stop_outside = stop_outside
+        self.loss, self.stop_outside = loss, stop_outside
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **_: Any) -> None:
         """Complete the entry, and stop training if a length ratio is out of range."""
@@ -115,9 +88,7 @@ class BLEUMonitor(LossCallback):
             found = self.loss.measurements()
             logs.update(found)
             state.log_history[-1].update(found)
-        if self.stop_outside is None:
-            return
-        low, high = self.stop_outside
+        low, high = self.stop_outside or (-float("inf"), float("inf"))
         for name in ("length_ratio", "eval_length_ratio"):
             if name in logs and not low <= logs[name] <= high:
                 warnings.warn(f"{name} is {logs[name]:.2f}, outside of {low} to {high}: training stops", stacklevel=2)

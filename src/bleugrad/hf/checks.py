@@ -10,6 +10,11 @@ from torch.nn.functional import cross_entropy
 
 from bleugrad.hf.counting import IGNORED
 
+ACCUMULATED_CORPUS = (
+    "level is 'corpus' and the trainer accumulates gradients, so each micro-batch is a corpus of its own; use a larger "
+    "batch without accumulation, or level='sentence'"
+)
+
 
 def sampled(rows: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """Up to 8 sentences and 34 positions with labels: enough for the checks of logits, in little memory."""

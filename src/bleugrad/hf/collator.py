@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 from transformers import DataCollatorForSeq2Seq
 
 from bleugrad.hf.counting import IGNORED
+from bleugrad.references.sequences import pad_lists
 
 
 class BLEUCollator:
@@ -23,7 +23,6 @@ class BLEUCollator:
     Args:
         tokenizer: its ``pad`` method is used.
         model: the model, which knows how labels become decoder inputs.
-        pad_to_multiple_of: pads lengths to a multiple of this number.
         references: every example must have ``references``. A trainer drops the column, without an error, unless
             ``remove_unused_columns=False``.
 
@@ -31,15 +30,11 @@ class BLEUCollator:
     accept them, so leave the column out of the evaluation data.
     """
 
-    def __init__(
-        self, tokenizer: Any, model: Any, pad_to_multiple_of: int | None = None, references: bool = False
-    ) -> None:
+    def __init__(self, tokenizer: Any, model: Any, references: bool = False) -> None:
         self.tokenizer, self.references = tokenizer, references
         self.model = model if model.config.is_encoder_decoder else None
         self.positions = self.model is None and "position_ids" in inspect.signature(model.forward).parameters
-        self.pad = DataCollatorForSeq2Seq(
-            tokenizer, model=self.model, label_pad_token_id=IGNORED, pad_to_multiple_of=pad_to_multiple_of
-        )
+        self.pad = DataCollatorForSeq2Seq(tokenizer, model=self.model, label_pad_token_id=IGNORED)
 
     def __call__(self, features: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Collate features into a batch."""
@@ -89,10 +84,10 @@ def pad_references(references: Sequence[Sequence[Sequence[int]]]) -> Tensor:
                 f"references of feature {index} begin with {str(sentence)[:40]!r}; expected a list of lists of token "
                 "ids: tokenizer(text_target=references)['input_ids']"
             )
-    most = max(1, *map(len, references))
-    rows = [list(one) or [IGNORED] for several in references for one in [*several, *[[]] * (most - len(several))]]
-    padded = pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=IGNORED)
-    return padded.view(len(references), most, -1)
+    most = max(map(len, references))
+    rows = [one for several in references for one in [*several, *[[]] * (most - len(several))]]
+    padded = pad_lists("references", rows, IGNORED)
+    return padded.view(len(references), most, padded.shape[1])
 
 
 def encode_completion(

@@ -63,9 +63,7 @@ class ExpectedScore(_SummedMetric):
         0.6667
     """
 
-    lengths: Tensor
-    bounds: Tensor
-    unknown: Tensor
+    others: Tensor
 
     def __init__(
         self,
@@ -76,13 +74,11 @@ class ExpectedScore(_SummedMetric):
         ignore_index: int = -100,
     ) -> None:
         check_score(score)
-        super().__init__(
-            score.number_of_sums if isinstance(score, PooledScore) else 2, eos_id, word_start, ignore_index
-        )
-        self.score = score
-        for name in ("lengths", "bounds"):
-            self.add_state(name, torch.zeros(2, dtype=torch.float64), dist_reduce_fx="sum")
-        self.add_state("unknown", torch.zeros(2, dtype=torch.long), dist_reduce_fx="sum")  # batches without a bound
+        number = score.number_of_sums if isinstance(score, PooledScore) else 2
+        super().__init__(number, eos_id, word_start, ignore_index)
+        self.expectation = Expectation(score, level="sentence", eos_id=eos_id, ignore_index=ignore_index)
+        # expected length, reference length, and both bounds, NaN once one is not known
+        self.add_state("others", torch.zeros(4, dtype=torch.float64), dist_reduce_fx="sum")
 
     @torch.no_grad()
     def update(self, logits: Tensor | Output, references: Tensor | IdLists, mask: Tensor | None = None) -> None:
@@ -93,38 +89,36 @@ class ExpectedScore(_SummedMetric):
             references: labels (B, T), or references as for :func:`bleugrad.expected_bleu`.
             mask: (B, T) bool, positions that count; by default those with a label where ``references`` are (B, T).
         """
-        output, score = as_output(logits), self.score
+        output, score = as_output(logits), self.expectation.score
         if mask is None and isinstance(references, Tensor) and output.aligned:
             mask = references.ne(self.ignore_index) if references.shape == output.shape[:2] else None
-        expectation = Expectation(score, level="sentence", eos_id=self.eos_id, ignore_index=self.ignore_index)
         statistics, _ = expected_statistics(
-            output, expectation, references=references, mask=mask, word_start=self.word_start
+            output, self.expectation, references=references, mask=mask, word_start=self.word_start
         )
         lengths, probs = statistics.lengths, statistics.lengths.probs
+        bounds: tuple[Tensor | None, Tensor | None] = (None, None)
         counted = torch.ones_like(probs[:, 0]) if mask is None else mask.any(1).to(probs)
-        wanted = (closest_lengths(statistics.references, lengths.support) * probs).sum(1)
-        sizes = torch.stack([(one.double() * counted).sum() for one in (lengths.mean(), wanted)])
-        self.lengths += sizes.to(self.lengths)
         with torch.autocast(probs.device.type, enabled=False):
             if isinstance(score, PooledScore):
                 self.sums += score.sums(statistics).to(self.sums)
             else:
                 values = score.value(statistics, "sentence", None)
                 self.sums += torch.stack([(values * counted).sum(), counted.sum()]).to(self.sums)
-            found = certified_interval(statistics, score) if isinstance(score, BLEU) else (None, None)
-        for index, bound in enumerate(found):
-            if bound is None:
-                self.unknown[index] += 1
-            else:
-                self.bounds[index] += (bound.double() * counted).sum().to(self.bounds)
+            if isinstance(score, BLEU):
+                bounds = certified_interval(statistics, score)
+        wanted = (closest_lengths(statistics.references, lengths.support) * probs).sum(1)
+        unknown = torch.full_like(wanted, torch.nan)
+        others = [lengths.mean(), wanted, *(unknown if bound is None else bound for bound in bounds)]
+        self.others += (torch.stack(others) * counted).to(self.others).sum(1)
 
     def compute(self) -> dict[str, Tensor]:
         """``score``, ``length_ratio``, and ``lower`` and ``upper`` where they are known, of all batches."""
-        total, number = self.sums[0], self.sums[-1].clamp(min=1)
-        score = self.score.of_sums(self.sums) if isinstance(self.score, PooledScore) else total / number
-        found = {"score": score, "length_ratio": self.lengths[0] / self.lengths[1].clamp(min=1)}
-        for name, bound, unknown in zip(("lower", "upper"), self.bounds, self.unknown, strict=True):
-            if unknown == 0:
+        score, number = self.expectation.score, self.sums[-1].clamp(min=1)
+        length, wanted, *bounds = self.others
+        value = score.of_sums(self.sums) if isinstance(score, PooledScore) else self.sums[0] / number
+        found = {"score": value, "length_ratio": length / wanted.clamp(min=1)}
+        for name, bound in zip(("lower", "upper"), bounds, strict=True):
+            if not bound.isnan():
                 found[name] = bound / number
         return found
 
@@ -137,8 +131,7 @@ class TokenScore(_SummedMetric):
     Args:
         score: :class:`bleugrad.BLEU` (the default, without smoothing), :class:`bleugrad.ROUGE`,
             :class:`bleugrad.ROUGEL`, :class:`bleugrad.GLEU` or :class:`bleugrad.NIST`.
-        eos_id: if given, hypotheses and references are cut before their first EOS.
-        word_start, ignore_index: as for :func:`bleugrad.token_score`.
+        eos_id, word_start, ignore_index: as for :func:`bleugrad.token_score`.
 
     Example:
         >>> import bleugrad
@@ -169,10 +162,9 @@ class TokenScore(_SummedMetric):
         score, options = self.score, (self.eos_id, self.ignore_index, self.word_start)
         statistics = token_statistics(hypotheses, references, score.max_order, *options)
         if isinstance(score, BLEU):
-            lengths = statistics.lengths.support
-            sizes = torch.cat([lengths, closest_lengths(statistics.references, lengths)], 1)
-            counts = [statistics.matches, mean_totals(statistics.lengths, score.max_order), sizes]
-            self.sums += torch.cat([one.double() for one in counts], 1).sum(0).to(self.sums)
+            sizes, totals = statistics.lengths.support, mean_totals(statistics.lengths, score.max_order)
+            counts = [statistics.matches, totals, sizes, closest_lengths(statistics.references, sizes)]
+            self.sums += torch.cat([one.to(self.sums) for one in counts], 1).sum(0)
         else:
             self.sums += score.sums(statistics).to(self.sums)
 
