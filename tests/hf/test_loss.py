@@ -334,9 +334,7 @@ class EndsMarked:
 
 
 def test_words_need_a_tokenizer_that_marks_where_they_begin():
-    with pytest.raises(
-        ValueError, match=r"words is True, but the tokenizer does not mark .*words=False"
-    ):
+    with pytest.raises(ValueError, match=r"words is True, but the tokenizer does not mark .*words=False"):
         BLEULoss(make_model("BART"), EndsMarked(), words=True)
 
 

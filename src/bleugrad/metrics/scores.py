@@ -22,7 +22,7 @@ from bleugrad.scores.token_score import token_statistics
 
 
 class _SummedMetric(Metric):
-    """A metric with a state ``sums``."""
+    """A metric with a state ``sums``. Labels and references are padded with -100."""
 
     full_state_update = False
     higher_is_better = True
@@ -30,9 +30,9 @@ class _SummedMetric(Metric):
     sums: Tensor
     word_start: Tensor | None
 
-    def __init__(self, sums: int, eos_id: int | None, word_start: Tensor | None, ignore_index: int) -> None:
+    def __init__(self, sums: int, eos_id: int | None, word_start: Tensor | None) -> None:
         super().__init__()
-        self.eos_id, self.ignore_index = eos_id, ignore_index
+        self.eos_id = eos_id
         self.register_buffer("word_start", word_start, persistent=False)
         self.add_state("sums", torch.zeros(sums, dtype=torch.float64), dist_reduce_fx="sum")
 
@@ -52,7 +52,7 @@ class ExpectedScore(_SummedMetric):
 
     Args:
         score: the score.
-        eos_id, word_start, ignore_index: as for :func:`bleugrad.expected_bleu`.
+        eos_id, word_start: as for :func:`bleugrad.expected_bleu`.
 
     Example:
         >>> import torch, bleugrad
@@ -71,12 +71,11 @@ class ExpectedScore(_SummedMetric):
         *,
         eos_id: int | None = None,
         word_start: Tensor | None = None,
-        ignore_index: int = -100,
     ) -> None:
         check_score(score)
         number = score.number_of_sums if isinstance(score, PooledScore) else 2
-        super().__init__(number, eos_id, word_start, ignore_index)
-        self.expectation = Expectation(score, level="sentence", eos_id=eos_id, ignore_index=ignore_index)
+        super().__init__(number, eos_id, word_start)
+        self.expectation = Expectation(score, level="sentence", eos_id=eos_id)
         # expected length, reference length, and both bounds, NaN once one is not known
         self.add_state("others", torch.zeros(4, dtype=torch.float64), dist_reduce_fx="sum")
 
@@ -91,7 +90,7 @@ class ExpectedScore(_SummedMetric):
         """
         output, score = as_output(logits), self.expectation.score
         if mask is None and isinstance(references, Tensor) and output.aligned:
-            mask = references.ne(self.ignore_index) if references.shape == output.shape[:2] else None
+            mask = references.ne(self.expectation.ignore_index) if references.shape == output.shape[:2] else None
         statistics, _ = expected_statistics(
             output, self.expectation, references=references, mask=mask, word_start=self.word_start
         )
@@ -131,7 +130,7 @@ class TokenScore(_SummedMetric):
     Args:
         score: :class:`bleugrad.BLEU` (the default, without smoothing), :class:`bleugrad.ROUGE`,
             :class:`bleugrad.ROUGEL`, :class:`bleugrad.GLEU` or :class:`bleugrad.NIST`.
-        eos_id, word_start, ignore_index: as for :func:`bleugrad.token_score`.
+        eos_id, word_start: as for :func:`bleugrad.token_score`.
 
     Example:
         >>> import bleugrad
@@ -148,19 +147,18 @@ class TokenScore(_SummedMetric):
         *,
         eos_id: int | None = None,
         word_start: Tensor | None = None,
-        ignore_index: int = -100,
     ) -> None:
         if not isinstance(score, BLEU | PooledScore):
             raise TypeError(f"score is {score!r}; expected BLEU, ROUGE, ROUGEL, GLEU or NIST")
         number = 2 * score.max_order + 2 if isinstance(score, BLEU) else score.number_of_sums
-        super().__init__(number, eos_id, word_start, ignore_index)
+        super().__init__(number, eos_id, word_start)
         self.score = score
 
     @torch.no_grad()
     def update(self, hypotheses: Tensor | Sequence[Sequence[int]], references: Tensor | IdLists) -> None:
         """Add a batch of hypotheses (B, T) and references, as for :func:`bleugrad.token_score`."""
-        score, options = self.score, (self.eos_id, self.ignore_index, self.word_start)
-        statistics = token_statistics(hypotheses, references, score.max_order, *options)
+        score = self.score
+        statistics = token_statistics(hypotheses, references, score.max_order, self.eos_id, word_start=self.word_start)
         if isinstance(score, BLEU):
             sizes, totals = statistics.lengths.support, mean_totals(statistics.lengths, score.max_order)
             counts = [statistics.matches, totals, sizes, closest_lengths(statistics.references, sizes)]
