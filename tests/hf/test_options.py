@@ -10,7 +10,7 @@ pytest.importorskip("transformers")
 
 import bleugrad.hf
 from bleugrad import GLEU
-from bleugrad.hf import BLEUCollator, BLEULoss, BLEUMetrics, BLEUReward, encode_completion
+from bleugrad.hf import BLEUCollator, BLEULoss, BLEUMetrics, BLEUReward
 from tests.hf.models import END, features, make_model, make_tokenizer
 from tests.metrics.options import check_options
 
@@ -22,13 +22,13 @@ TRIED = {
     "BLEUReward",
     "BLEUSchedule",
     "ScoreReward",
-    "encode_completion",
 }
 NOT_TRIED = {
     "BLEUSFTTrainer": "its options are those of TRL; tests/hf/test_trl.py has those that it refuses",
     "SentenceMean": "a mixin without options",
     "TokenGRPOTrainer": "its options are those of TRL; tests/hf/test_scores.py has the rewards that it refuses",
     "bleu_reward": "an instance of BLEUReward",
+    "encode_completion": "it has no options",
 }
 
 
@@ -90,14 +90,6 @@ def test_the_collator():
         return {name: tuple(value.shape) for name, value in batch.items()}
 
     check_options(BLEUCollator, observe, {"references": ({}, True)}, required=("tokenizer", "model"))
-
-
-def test_completions():
-    def observe(**options):
-        return encode_completion(make_tokenizer(), "the cat", " sat", **options)
-
-    required = ("tokenizer", "prompt", "completion")
-    check_options(encode_completion, observe, {"references": ({}, ["sat", "ran"])}, required=required)
 
 
 def test_metrics_of_generated_text():

@@ -61,7 +61,6 @@ def test_the_options_of_rewards():
         "score": ({}, bleugrad.GLEU()),
         "column": ({}, "other"),
         "words": ({}, False),
-        "prefix": ({}, "the "),
     }
     check_options(ScoreReward, lambda **given: rewards_of(*LINES[1:], **given), changes, required=("tokenizer",))
     with pytest.raises(ValueError, match="no column 'target' of references; found other, reference"):

@@ -16,18 +16,14 @@ class BLEUCollator:
     """Pads inputs and labels, makes ``decoder_input_ids`` from the labels, and pads ``references`` if there are any.
 
     It wraps ``DataCollatorForSeq2Seq`` and serves encoder-decoder and causal models. Labels of a causal model are its
-    input ids, with -100 where nothing is learnt. Padding is on ``tokenizer.padding_side``. Left padding of a causal
-    model comes with ``position_ids`` that start after the padding, as in ``generate``. Columns that are not inputs of
-    the tokenizer are dropped, so ``remove_unused_columns=False`` is safe.
+    input ids, with -100 where nothing is learnt. Left padding of a causal model comes with ``position_ids`` that start
+    after the padding, as in ``generate``. Columns that are not inputs of the tokenizer are dropped.
 
     Args:
         tokenizer: its ``pad`` method is used.
         model: the model, which knows how labels become decoder inputs.
-        references: every example must have ``references``. A trainer drops the column, without an error, unless
-            ``remove_unused_columns=False``.
-
-    The ``references`` of a feature are a list of lists of token ids. They are for training only: generation does not
-    accept them, so leave the column out of the evaluation data.
+        references: every example must have ``references``, a list of lists of token ids. A trainer drops the column,
+            without an error, unless ``remove_unused_columns=False``. Generation does not accept it.
     """
 
     def __init__(self, tokenizer: Any, model: Any, references: bool = False) -> None:
@@ -90,34 +86,18 @@ def pad_references(references: Sequence[Sequence[Sequence[int]]]) -> Tensor:
     return padded.view(len(references), most, padded.shape[1])
 
 
-def encode_completion(
-    tokenizer: Any, prompt: str, completion: str, references: Sequence[str] | None = None
-) -> dict[str, Any]:
+def encode_completion(tokenizer: Any, prompt: str, completion: str) -> dict[str, list[int]]:
     """The features of a causal model: prompt and completion as inputs, labels of the completion and its EOS alone.
-
-    Args:
-        tokenizer: may add tokens of its own before the prompt.
-        prompt: the text before the completion, -100 in the labels.
-        completion: the text to learn.
-        references: several references for BLEU; by default the completion.
 
     The two texts are tokenised separately, so no token spans the border between them. Byte-level tokenizers write a
     space into the token after it, so begin the completion with the space. Nothing is truncated.
     """
-    given = list(tokenizer(prompt)["input_ids"])
-    if given and given[-1] == tokenizer.eos_token_id:
+    given, ends = list(tokenizer(prompt)["input_ids"]), [tokenizer.eos_token_id]
+    if given[-1:] == ends:
         given.pop()
-    encoded = _target(tokenizer, completion)
-    features = {
-        "input_ids": given + encoded,
-        "attention_mask": [1] * (len(given) + len(encoded)),
-        "labels": [IGNORED] * len(given) + encoded,
+    learnt = list(tokenizer(completion, add_special_tokens=False)["input_ids"]) + ends * (ends != [None])
+    return {
+        "input_ids": given + learnt,
+        "attention_mask": [1] * len(given + learnt),
+        "labels": [IGNORED] * len(given) + learnt,
     }
-    if references is not None:
-        features["references"] = [_target(tokenizer, reference) for reference in references]
-    return features
-
-
-def _target(tokenizer: Any, text: str) -> list[int]:
-    ids = list(tokenizer(text, add_special_tokens=False)["input_ids"])
-    return ids if tokenizer.eos_token_id is None else [*ids, tokenizer.eos_token_id]

@@ -27,47 +27,41 @@ from bleugrad.scores.score import Score
 class BLEULoss:
     """1 - expected BLEU for ``Trainer(compute_loss_func=...)``, with as much cross-entropy as the model needs.
 
-    The defaults are the recommended recipe, :mod:`bleugrad.losses.recipe`. The loss serves encoder-decoder models (T5,
-    BART, Marian, mBART, NLLB, ...) and causal models, whose labels it shifts. Labels are -100 where nothing is learnt.
-    Batches of encoder-decoder models need ``decoder_input_ids``, as :class:`bleugrad.hf.BLEUCollator` makes them: the
-    trainer removes the labels before the forward pass, and BART then decodes from the source without an error.
+    The defaults are the recommended recipe, :mod:`bleugrad.losses.recipe`. The loss serves encoder-decoder models and
+    causal models, whose labels it shifts. Labels are -100 where nothing is learnt. Batches of encoder-decoder models
+    need ``decoder_input_ids``, as :class:`bleugrad.hf.BLEUCollator` makes them.
 
     If the batch has ``references``, (B, K, R) ids padded with -100, they replace the labels as the references of BLEU.
     The decoder is still fed the labels, and cross-entropy still learns them.
 
     The loss of a step is a mean over all its micro-batches and processes, weighted by labels, or by sentences in a
-    :class:`bleugrad.hf.SentenceMean` trainer. :class:`bleugrad.hf.BLEUMonitor` logs :meth:`measurements`.
+    :class:`bleugrad.hf.SentenceMean` trainer.
 
     Args:
         model: the model that is trained. It gets hooks, which are removed with the loss or by the next loss for the
             same model.
         tokenizer: the tokenizer of the targets. It defines the special tokens and, with ``words``, the words.
-        level: "sentence" is the mean of the sentences' losses, equal to that of one big batch. "corpus" is BLEU of the
-            statistics pooled over the processes; accumulated micro-batches are corpora of their own.
+        level: "sentence" is a mean over sentences. "corpus" is BLEU of a micro-batch, pooled over processes.
         words: count words, as :func:`bleugrad.word_start_mask` reads them from the tokenizer, instead of tokens. None
             counts words if the tokenizer marks where they begin.
-        eos: role of the end of the sentence. "length": the hypothesis ends before its first EOS, so its length is
-            random; "token": EOS is a token to match, like any other; "exclude": BLEU ignores it, and only cross-entropy
-            teaches the model to stop.
+        eos: "length": the hypothesis ends before its first EOS, so its length is random; "token": EOS is a token to
+            match; "exclude": BLEU ignores it, and only cross-entropy teaches the model to stop.
         end_positions: with ``eos="length"``, the cost of not ending in time: this many tokens that match nothing, or
             "half" as many as the reference has. None for the recommended number.
         sharpness: scores distributions proportional to p ^ sharpness.
-        special_tokens: "exclude" leaves the tokenizer's other special tokens (language codes, padding, sentinels, but
-            not the unknown token) out of BLEU, "include" counts them; or the ids to leave out. Cross-entropy learns
-            them in any case.
-        bleu_weight: share of BLEU in the loss, 0 to 1; the rest is cross-entropy. :class:`bleugrad.hf.BLEUSchedule`
-            changes it during training.
+        special_tokens: "exclude" leaves the tokenizer's other special tokens, but not the unknown token, out of BLEU,
+            "include" counts them; or the ids to leave out. Cross-entropy learns them in any case.
+        bleu_weight: share of BLEU in the loss, 0 to 1; the rest is cross-entropy.
         adaptive: the loss of a sentence is cross-entropy plus ``bleu_weight`` times
-            :func:`bleugrad.losses.recipe.bleu_weight` times 1 - expected BLEU. The function is near 0 where the model
-            predicts the labels badly. With False the loss is a blend with fixed weights.
+            :func:`bleugrad.losses.recipe.bleu_weight`, near 0 where the model predicts the labels badly, times
+            1 - expected BLEU. With False the loss is a blend with fixed weights.
         label_smoothing: of the cross-entropy, 0 to 1. Trainers do not pass their ``label_smoothing_factor`` on.
         score: :class:`bleugrad.BLEU`, or what is expected instead of it, such as :class:`bleugrad.ROUGE`.
         method: as for :class:`bleugrad.ExpectedBLEULoss`.
         fused: compute the model's output projection in the loss, in chunks: training then holds no (B, T, V) logits.
-        check_decoder_inputs: require that decoder inputs are the labels, shifted by one position. Turn it off for other
-            inputs.
-        check: raise a ``ValueError`` for a mistake in the first batch (labels without EOS, padding ids in the labels,
-            ...) and for settings of the trainer without an effect, instead of a warning.
+        check_decoder_inputs: require that decoder inputs are the labels, shifted by one position.
+        check: raise a ``ValueError`` for a mistake in the first batch and for settings of the trainer without an
+            effect, instead of a warning.
     """
 
     def __init__(

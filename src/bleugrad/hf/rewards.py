@@ -16,16 +16,16 @@ from bleugrad.scores.token_score import token_rewards, token_score
 class ScoreReward:
     """A score of the completions' token ids as a reward function of TRL's GRPO and RLOO trainers.
 
-    Completions are not decoded. References are encoded once with the tokenizer. Sequences end before EOS, and other
-    special tokens do not count. The text-based :class:`bleugrad.hf.BLEUReward` has sacreBLEU's tokenisation instead.
+    Completions are not decoded. Sequences end before EOS, and other special tokens do not count. The text-based
+    :class:`bleugrad.hf.BLEUReward` has sacreBLEU's tokenisation instead.
 
     Args:
-        tokenizer: the tokenizer of the model.
+        tokenizer: the tokenizer of the model, which encodes the references. If completions begin with a space that is
+            part of their first token, begin the references with it, too.
         score: :class:`bleugrad.BLEU` (smoothed by default), or another score such as :class:`bleugrad.ROUGEL`, of
             the sentence.
         column: column of the data with a reference text, or a list of them, per prompt.
         words: count words instead of tokens, as in :class:`bleugrad.hf.BLEULoss`.
-        prefix: text before a reference when it is encoded, such as a space for tokenizers that mark words by it.
 
     Example::
 
@@ -39,13 +39,11 @@ class ScoreReward:
         *,
         column: str = "reference",
         words: bool | None = None,
-        prefix: str = "",
     ) -> None:
-        self.tokenizer, self.score, self.column, self.prefix = tokenizer, score, column, prefix
-        self.__name__ = f"{type(self.score).__name__.lower()}_of_ids"  # what TRL logs it as
+        self.tokenizer, self.score, self.column = tokenizer, score, column
+        self.__name__ = f"{type(score).__name__.lower()}_of_ids"  # what TRL logs it as
         self.eos_id, self.excluded = length_eos(tokenizer, "length"), excluded_ids(tokenizer, "length", "exclude")
         self.word_start = word_starts(tokenizer, len(tokenizer), words)
-        self._encoded: dict[str, list[int]] = {}
 
     def __call__(
         self,
@@ -61,19 +59,14 @@ class ScoreReward:
 
     def references(self, columns: dict[str, Any], number: int) -> list[list[list[int]]]:
         """The encoded references of each completion, from the columns of the data."""
-        return [[self._ids(text) for text in several] for several in reference_texts(columns, self.column, number)]
+        texts, left_out = reference_texts(columns, self.column, number), {*self.excluded.tolist(), self.eos_id}
+        encoded = [self.tokenizer(several, add_special_tokens=False)["input_ids"] for several in texts]
+        return [[[token for token in ids if token not in left_out] for ids in several] for several in encoded]
 
     def of_tokens(self, completion_ids: Tensor, references: list[list[list[int]]]) -> Tensor:
         """The reward of each token, (B, T), see :func:`bleugrad.token_rewards`; ids are padded with -100."""
         made = without(completion_ids, self.excluded)
         return token_rewards(made, references, self.score, eos_id=self.eos_id, word_start=self.word_start)
-
-    def _ids(self, text: str) -> list[int]:
-        if text not in self._encoded:
-            excluded = {*self.excluded.tolist(), self.eos_id}
-            ids = self.tokenizer(self.prefix + text, add_special_tokens=False)["input_ids"]
-            self._encoded[text] = [token for token in ids if token not in excluded]
-        return self._encoded[text]
 
 
 def reference_texts(columns: dict[str, Any], column: str, number: int) -> list[list[str]]:
