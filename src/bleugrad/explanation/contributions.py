@@ -15,14 +15,14 @@ BLOCK_ELEMENTS = 2**22
 """Maximum elements of a working tensor of a block of n-grams."""
 
 
-def contributions(windows: RowWindows, units: References) -> list[list[tuple[int, float, float]]]:
-    """Clip, exact expectation and bound of each n-gram of one sentence, for each order. O(P T N L) time.
+def contributions(windows: RowWindows, units: References) -> list[list[tuple[float, float, int]]]:
+    """Exact expectation, bound and clip of each n-gram of one sentence, for each order. O(P T N L) time.
 
     Expected matches are a sum over n-grams. So they are computed for a batch with one n-gram per sentence, all with the
     same rows. N-grams are in the order of their first occurrence.
     """
     patterns = windows.patterns
-    parts: list[list[tuple[int, float, float]]] = [[] for _ in range(patterns.clips.shape[1])]
+    parts: list[list[tuple[float, float, int]]] = [[] for _ in range(patterns.clips.shape[1])]
     size = max(1, BLOCK_ELEMENTS // max(1, windows.probs.numel() * patterns.clips.shape[1]))
     for block in patterns.clips[0].nonzero().split(size):
         times, (orders, columns) = len(block), block.unbind(1)
@@ -33,7 +33,7 @@ def contributions(windows: RowWindows, units: References) -> list[list[tuple[int
         ids = units.ids.flatten(1).expand(times, -1)
         repeated = windows.repeated(times, windows.probs.expand(-1, times, -1), ids, separate)
         exact, bound = (repeated.matches(method).sum(1) for method in (Exact(), Bound()))
-        found = (clips.sum((1, 2)), exact, bound)
+        found = (exact, bound, clips.sum((1, 2)))
         for order, *part in zip(*(values.tolist() for values in (orders, *found)), strict=True):
             parts[order].append(tuple(part))
     return parts

@@ -49,11 +49,9 @@ def explain(
         vocabulary: V texts, one per id; default: the ids.
         eos_id: makes the length random, as in :func:`bleugrad.expected_bleu`.
         word_start: (V,) bool, tokens that start a word; then words are counted.
-        score: :class:`bleugrad.BLEU`, or another score such as :class:`bleugrad.ROUGE`. Value, gradient, samples and
-            argmax are of it. For other scores than BLEU no interval is certified, and precisions and brevity penalty
-            remain those of BLEU.
-        samples: number of sampled hypotheses that estimate the expected score, at least 2, or 0 for none. Their random
-            seed is fixed.
+        score: :class:`bleugrad.BLEU`, or another score such as :class:`bleugrad.ROUGE`, for which no interval is
+            certified; precisions and brevity penalty remain those of BLEU.
+        samples: number of sampled hypotheses that estimate the expected score, at least 2, or 0 for none.
 
     Time is O(P T N L) for P distinct n-grams. T N L may be at most 4,194,304, for instance 1,000 positions, 1,000
     reference tokens and 4 orders; longer sentences raise ValueError.
@@ -72,9 +70,7 @@ def explain(
     text = _check_vocabulary(vocabulary, rows.shape[1])
     check_score(score)
     if not 0 <= check_int("samples", samples) < 2**31 or samples == 1:
-        raise ValueError(
-            f"samples is {samples}; expected 0, or 2 or more below 2**31, because one sample has no standard error"
-        )
+        raise ValueError(f"samples is {samples}; expected 0, or 2 or more for a standard error, below 2**31")
 
     statistics, targets, value, gradient = _differentiated(rows, references, "exact", eos_id, word_start, score)
     if not targets.tokens.lengths.any():
@@ -162,8 +158,8 @@ def _texts(text: Callable[[int], str], targets: Targets) -> tuple[tuple[tuple[st
 
 def _score_of_ids(hypotheses: Tensor, targets: Targets, score: Score) -> Tensor:
     """The score of each hypothesis of token ids (S, T)."""
-    references, given = [_ids(targets)] * len(hypotheses), (targets.eos_id, targets.word_start)
-    return token_score(hypotheses, references, score, level="sentence", eos_id=given[0], word_start=given[1])
+    references, word_start = [_ids(targets)] * len(hypotheses), targets.word_start
+    return token_score(hypotheses, references, score, level="sentence", eos_id=targets.eos_id, word_start=word_start)
 
 
 def _sampled(probs: Tensor, targets: Targets, score: Score, samples: int) -> SampledScore:
@@ -179,14 +175,13 @@ def _orders(
 ) -> tuple[Order, ...]:
     """The matches of each order; ``texts`` are those of all units of the references."""
     assert exact.windows is not None
-    units = exact.references
+    units, totals, orders = exact.references, mean_totals(exact.lengths, precisions.shape[1]), []
     windows, parts = windows_by_start(exact.windows, units), contributions(exact.windows, units)
-    columns = torch.cat([exact.matches, bound.matches, mean_totals(exact.lengths, len(parts)), precisions])
-    orders = []
-    for number, (seen, found, values) in enumerate(zip(windows, parts, columns.t().tolist(), strict=True), start=1):
-        ngrams = [
-            NGram(tuple(texts[places[0] : places[0] + number]), tuple(places), *part)
-            for places, part in zip(occurrences(units, number), found, strict=True)
-        ]
-        orders.append(Order(number, seen, tuple(ngrams), *values))
+    table = torch.cat([exact.matches, bound.matches, totals, precisions]).t().tolist()
+    for number, (matches, bounds, total, precision) in enumerate(table, start=1):
+        ngrams = tuple(
+            NGram(*part, tuple(texts[places[0] : places[0] + number]), tuple(places))
+            for places, part in zip(occurrences(units, number), parts[number - 1], strict=True)
+        )
+        orders.append(Order(matches, bounds, total, precision, number, windows[number - 1], ngrams))
     return tuple(orders)

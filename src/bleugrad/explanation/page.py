@@ -85,12 +85,7 @@ def explanation_page(explanations: Sequence[Explanation], names: Sequence[str] |
 
 
 def safe_json(value: Any) -> str:
-    r"""JSON that is safe inside a script element.
-
-    Example:
-        >>> safe_json(["</script>"])
-        '["\\u003c/script\\u003e"]'
-    """
+    """JSON that is safe inside a script element."""
     text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 

@@ -13,22 +13,16 @@ ABOVE = 1e-12
 def check_cells(what: str, positions: int, tokens: int, orders: int, most: int, times: int = 1) -> None:
     """Raise if ``times`` explanations have more than ``most`` cells: positions x reference tokens x orders."""
     if (cells := positions * tokens * orders * times) > most:
-        raise ValueError(
-            f"{what} has {positions} positions x {tokens} reference tokens x {orders} orders x {times} checkpoints = "
-            f"{cells} cells; expected at most {most}: use a part of the sentence, a lower max_order or fewer "
-            "checkpoints"
-        )
+        found = f"{positions} positions x {tokens} reference tokens x {orders} orders x {times} checkpoints = {cells}"
+        raise ValueError(f"{what} has {found} cells; expected at most {most}: use fewer of them")
 
 
 @dataclass(frozen=True)
-class NGram:
-    """A distinct n-gram of the references."""
+class Matches:
+    """Expected matches of an n-gram or of an order."""
 
-    text: tuple[str, ...]  #: its units (tokens or words).
-    columns: tuple[int, ...]  #: start indices among the units of the references.
-    clip: int  #: c_g, maximum number of matches.
-    exact: float  #: E[min(count, c_g)], its contribution to E[O_n].
-    bound: float  #: the paper's bound, its contribution to LB_n.
+    exact: float  #: E[min(count, c_g)] of an n-gram; their sum E[O_n] of an order.
+    bound: float  #: the paper's bound of it, LB_n of an order.
 
     @property
     def above(self) -> bool:
@@ -37,25 +31,27 @@ class NGram:
 
 
 @dataclass(frozen=True)
-class Order:
+class NGram(Matches):
+    """A distinct n-gram of the references."""
+
+    clip: int  #: c_g, maximum number of matches.
+    text: tuple[str, ...]  #: its units (tokens or words).
+    columns: tuple[int, ...]  #: start indices among the units of the references.
+
+
+@dataclass(frozen=True)
+class Order(Matches):
     """All n-grams of one order.
 
     ``windows`` (T, U) are the probabilities that the n units from unit j occur from position t, given that the
     hypothesis reaches t; NaN if they do not fit into the hypothesis or the reference.
     """
 
+    total: float  #: E[M_n], expected number of n-grams of the hypothesis.
+    precision: float  #: (E[O_n] + s) / (E[M_n] + s).
     number: int  #: n.
     windows: Tensor  #: (T, U), see above.
     ngrams: tuple[NGram, ...]  #: the distinct n-grams, in the order of the references.
-    exact: float  #: E[O_n], exact.
-    bound: float  #: the paper's LB_n.
-    total: float  #: E[M_n], expected number of n-grams of the hypothesis.
-    precision: float  #: (E[O_n] + s) / (E[M_n] + s).
-
-    @property
-    def above(self) -> bool:
-        """Whether the paper's bound of the order exceeds the exact value."""
-        return self.bound > self.exact + ABOVE
 
 
 class SampledScore(NamedTuple):

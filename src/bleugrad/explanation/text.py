@@ -4,7 +4,7 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
-from bleugrad.explanation.result import Explanation, NGram, Order
+from bleugrad.explanation.result import Explanation, Matches
 
 LIMITS = (0.05, 0.25, 0.5, 0.75)
 SHADES = "·░▒▓█"
@@ -12,34 +12,23 @@ LISTED = 8  # n-grams of an order
 WIDEST = 32  # columns of an n-gram
 HEADER = 8  # rows of a column title, written downwards
 LABEL = 14  # columns of a token label
-NARROWEST = 56
 ABOVE_MARK = "▲"
 
 
 def render_text(seen: Explanation, width: int) -> str:
     """Tables of at most ``width`` columns, but at least 56. Control characters are escaped."""
-    width = max(width, NARROWEST)
+    width = max(width, 56)
     parts = (_summary(seen), _heat_map(seen, width), _matches(seen, width), _gradient(seen))
     return "\n\n".join("\n".join(line.rstrip() for line in part) for part in parts)
 
 
 def printable(text: str) -> str:
-    r"""A token with control characters escaped.
-
-    Example:
-        >>> printable("a\x1b[2J")
-        'a\\x1b[2J'
-    """
+    """A token with control characters escaped."""
     return "".join(mark if mark.isprintable() else mark.encode("unicode_escape").decode() for mark in text)
 
 
 def fitted(text: str, width: int) -> str:
-    """A token truncated or padded to ``width`` terminal columns; some characters take two columns, some none.
-
-    Example:
-        >>> fitted("Straßenbahn", 6), fitted("猫", 4)
-        ('Stra..', '猫  ')
-    """
+    """A token truncated or padded to ``width`` terminal columns; some characters take two columns, some none."""
     text = printable(text)
     if columns_of(text) > width:
         while columns_of(text) > width - 2:
@@ -110,7 +99,7 @@ def _matches(seen: Explanation, width: int) -> Iterator[str]:
             yield _line(f"    {len(ranked) - LISTED} more", label, ranked[LISTED:])
 
 
-def _line(title: str, label: int, parts: Sequence[NGram | Order]) -> str:
+def _line(title: str, label: int, parts: Sequence[Matches]) -> str:
     """The sums of exact matches and of bounds."""
     exact, bound = (sum(getattr(part, name) for part in parts) for name in ("exact", "bound"))
     mark = ABOVE_MARK if any(part.above for part in parts) else ""

@@ -17,7 +17,8 @@ class LossCallback(TrainerCallback):
 
     def on_train_begin(self, args: Any, state: Any, control: Any, train_dataloader: Any = None, **_: Any) -> None:
         """Check the settings."""
-        self.loss.report(*trainer_settings(args, train_dataloader, self.loss.label_smoothing))
+        smoothing, level = self.loss.label_smoothing, self.loss.expectation.level
+        self.loss.report(*trainer_settings(args, train_dataloader, smoothing, level))
 
 
 class BLEUSchedule(LossCallback):
@@ -28,13 +29,8 @@ class BLEUSchedule(LossCallback):
     Args:
         loss: the trainer's ``compute_loss_func``.
         after_steps: optimiser steps of cross-entropy alone.
-        after_epochs: the same in epochs, fractions allowed, instead of ``after_steps``.
+        after_epochs: the same in epochs, fractions allowed, instead of ``after_steps``: the paper's recipe.
         over: length of the linear ramp from 0 to 1, in the unit of the start; 0 switches at once.
-
-    Example::
-
-        BLEUSchedule(loss, after_epochs=10)  # pre-train, then switch: the paper's recipe
-        BLEUSchedule(loss, after_steps=1000, over=4000)  # blend
     """
 
     def __init__(
@@ -46,6 +42,7 @@ class BLEUSchedule(LossCallback):
         name, start = ("after_steps", after_steps) if after_epochs is None else ("after_epochs", after_epochs)
         self.start = check_nonnegative(name, start or 0)
         self.over = check_nonnegative("over", over)
+        self.loss.bleu_weight = self.at(0, 0.0)
 
     def at(self, step: int, epoch: float) -> float:
         """The share at a step and epoch."""
@@ -55,11 +52,6 @@ class BLEUSchedule(LossCallback):
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Set the share of this step."""
         self.loss.bleu_weight = self.at(state.global_step, state.epoch or 0.0)
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, train_dataloader: Any = None, **_: Any) -> None:
-        """Check the settings, and set the share for an evaluation before the first step."""
-        super().on_train_begin(args, state, control, train_dataloader)
-        self.on_step_begin(args, state, control)
 
 
 class BLEUMonitor(LossCallback):

@@ -95,8 +95,8 @@ class BLEULoss:
         self.bleu_weight = bleu_weight
         self.pad_id, self.eos_id = tokenizer.pad_token_id, tokenizer.eos_token_id
         self.causal, self.check = not model.config.is_encoder_decoder, check
-        self._first, self._accumulates = True, False
-        self._measured: Tensor | None = None
+        self._first = True
+        self._measured: dict[str, Tensor] = {}
         self.watch = ForwardWatch(model, fused, check_decoder_inputs and not self.causal)
 
     @property
@@ -130,19 +130,12 @@ class BLEULoss:
 
     def measurements(self) -> dict[str, float]:
         """Means over all labels since the last call, of all processes, for the log. All processes must call."""
-        if self._measured is None:
+        if not self._measured:
             return {}
-        labels, nll, expected, length, *scores = mean_over_processes(self._measured).tolist()
-        self._measured = None
-        found = {"cross_entropy": nll / max(labels, 1e-9)}
-        if self.bleu_weight > 0:
-            name = "expected_bleu" if isinstance(self.expectation.score, BLEU) else "expected_score"
-            for key, score in zip((name, f"{name}_low", f"{name}_high"), scores, strict=True):
-                if not math.isnan(score):
-                    found[key] = score / max(labels, 1e-9)
-        if length > 0:
-            found["length_ratio"] = expected / length
-        return found
+        names, sums = list(self._measured), mean_over_processes(torch.stack(list(self._measured.values()))).tolist()
+        self._measured = {}
+        found = zip(names, sums, strict=True)
+        return {name: total / weight for name, (total, weight) in found if weight > 0 and not math.isnan(total)}
 
     def report(self, *mistakes: str | None) -> None:
         """Warn of each mistake, or raise the first one as a ``ValueError`` with ``check=True``."""
@@ -152,17 +145,16 @@ class BLEULoss:
             warnings.warn(message, stacklevel=3)
 
     def _check_first_batch(self, rows: Tensor, labels: Tensor, inputs: ForwardInputs) -> None:
-        logits, some = checks.sampled(rows, labels)
+        rows, some = checks.sampled(rows, labels)
         if not inputs.projected:
             weight, bias = self.watch.projection(rows.dtype)
-            logits = torch.nn.functional.linear(logits, weight.detach(), bias)
+            rows = torch.nn.functional.linear(rows, weight.detach(), bias)
         target = labels[:, 1:] if self.causal else labels
         self.report(
             checks.ignored_labels(target),
             checks.padded_labels(target, self.pad_id, self.eos_id),
             checks.missing_ends(target, self.expectation.eos_id),
-            checks.probabilities(logits),
-            checks.wrong_shift(logits, some) if self.causal else None,
+            checks.wrong_shift(rows, some) if self.causal else None,
             checks.nothing_to_smooth(self.label_smoothing, self.adaptive or self.bleu_weight < 1),
         )
 
@@ -204,20 +196,20 @@ class BLEULoss:
 
     @torch.no_grad()
     def _measure(self, value: Tensor, nll: Tensor, counts: Tensor, statistics: ExpectedStatistics) -> None:
-        """Add to the sums behind :meth:`measurements`.
-
-        They are labels, cross-entropy, expected length, length of the references (both 0 for a fixed length), and
-        labels times BLEU and the ends of its certified interval (NaN where there is none).
-        """
-        score, sizes = self.expectation.score, (torch.zeros_like(nll),) * 2
-        ends: tuple[Tensor | None, Tensor | None] = (None, None)
+        """Add to the sums behind :meth:`measurements`, each with its weight. No certified interval is known: NaN."""
+        score, labels = self.expectation.score, counts.sum()
+        found = {"cross_entropy": (nll, labels)}
+        if self.bleu_weight > 0:
+            sentence = self.expectation.level == "sentence"
+            ends = certified_interval(statistics, score) if isinstance(score, BLEU) and sentence else (None, None)
+            name = "expected_bleu" if isinstance(score, BLEU) else "expected_score"
+            for key, one in zip((name, f"{name}_low", f"{name}_high"), (value, *ends), strict=True):
+                found[key] = (torch.full_like(nll, torch.nan) if one is None else (one * counts).sum(), labels)
         if self.expectation.eos_id is not None:
-            sizes = (statistics.lengths.mean().sum(), statistics.references.lengths[:, 0].sum().to(nll.dtype))
-        if isinstance(score, BLEU) and self.expectation.level == "sentence":
-            ends = certified_interval(statistics, score)
-        scores = [torch.full_like(nll, torch.nan) if one is None else (one * counts).sum() for one in (value, *ends)]
-        measured = torch.stack([counts.sum(), nll, *sizes, *scores])
-        self._measured = measured if self._measured is None else self._measured + measured
+            lengths = statistics.references.lengths[:, 0].sum()
+            found["length_ratio"] = (statistics.lengths.mean().sum(), lengths.to(nll.dtype))
+        for key, pair in found.items():
+            self._measured[key] = self._measured.get(key, 0) + torch.stack(pair)
 
     def _scaled(self, parts: Tensor, labelled: Tensor, number: Tensor | int | None) -> Tensor:
         """The parts of this micro-batch, divided by the step's count.
@@ -225,17 +217,11 @@ class BLEULoss:
         The trainer counts either over all processes, and multiplies the loss by their number, or over this process
         alone. In both cases gradients are averaged over processes, so the divisor is the mean of the counts.
         """
-        corpus = self.expectation.level == "corpus"
         own = (labelled.any(1) if isinstance(number, SentenceCount) else labelled).sum().to(parts.dtype)
         counted = own if number is None else _as_count(number, parts)
         own, counted = mean_over_processes(torch.stack([own, counted]))
-        least = 1 / processes()
-        if corpus and number is not None and not self._accumulates:
-            ratio = counted / own.clamp(min=least)  # 1, or the number of processes, or accumulated
-            self._accumulates = bool(own > 0) and min(abs(ratio - 1), abs(ratio - processes())) > 1e-6
-            self.report(checks.ACCUMULATED_CORPUS if self._accumulates else None)
-        bleu, nll = parts / counted.clamp(min=least)
-        return torch.add(bleu * own if corpus else bleu, nll)
+        bleu, nll = parts / counted.clamp(min=1 / processes())
+        return torch.add(bleu * own if self.expectation.level == "corpus" else bleu, nll)
 
 
 def _as_count(number: Tensor | int, like: Tensor) -> Tensor:

@@ -59,9 +59,7 @@ class BLEUMetrics:
 class BLEUReward:
     """Sentence BLEU of completions, 0..1, as a reward function of TRL's GRPO and RLOO trainers.
 
-    Args:
-        column: column of the data with a reference text, or a list of them, per prompt.
-        tokenize: sacreBLEU's tokenizer.
+    ``column`` of the data has a reference text, or a list of them, per prompt. ``tokenize`` is sacreBLEU's tokenizer.
 
     Example:
         >>> reward = BLEUReward()

@@ -12,6 +12,8 @@ from bleugrad.scores.bleu import BLEU
 from bleugrad.scores.score import Score
 from bleugrad.scores.token_score import token_rewards, token_score
 
+DEFAULT = BLEU()
+
 
 class ScoreReward:
     """A score of the completions' token ids as a reward function of TRL's GRPO and RLOO trainers.
@@ -26,19 +28,10 @@ class ScoreReward:
             the sentence.
         column: column of the data with a reference text, or a list of them, per prompt.
         words: count words instead of tokens, as in :class:`bleugrad.hf.BLEULoss`.
-
-    Example::
-
-        GRPOTrainer(model, reward_funcs=ScoreReward(tokenizer, bleugrad.ROUGE(2, "f1")), ...)
     """
 
     def __init__(
-        self,
-        tokenizer: Any,
-        score: Score = BLEU(),  # noqa: B008
-        *,
-        column: str = "reference",
-        words: bool | None = None,
+        self, tokenizer: Any, score: Score = DEFAULT, *, column: str = "reference", words: bool | None = None
     ) -> None:
         self.tokenizer, self.score, self.column = tokenizer, score, column
         self.__name__ = f"{type(score).__name__.lower()}_of_ids"  # what TRL logs it as
@@ -55,7 +48,8 @@ class ScoreReward:
         """One reward per completion. Prompts and texts are not used."""
         made = without(pad_lists("completion_ids", completion_ids, IGNORED), self.excluded)
         given = (made, self.references(columns, len(made)), self.score)
-        return token_score(*given, level="sentence", eos_id=self.eos_id, word_start=self.word_start).tolist()
+        rewards = token_score(*given, level="sentence", eos_id=self.eos_id, word_start=self.word_start)
+        return [float(reward) for reward in rewards]
 
     def references(self, columns: dict[str, Any], number: int) -> list[list[list[int]]]:
         """The encoded references of each completion, from the columns of the data."""

@@ -13,9 +13,7 @@ class BLEUCallback(lightning.Callback):
 
     ``validation_step`` returns a dict: ``logits`` (B, T, V) with ``labels`` (B, T) for expected BLEU, and generated
     ``tokens`` (B, S) with ``labels`` for the BLEU of token ids. Each value is logged if its inputs are there.
-
-    Args:
-        eos_id, word_start: as for :class:`bleugrad.metrics.ExpectedScore` and :class:`bleugrad.metrics.TokenScore`.
+    ``eos_id`` and ``word_start`` are those of :class:`bleugrad.metrics.ExpectedScore`.
 
     Example::
 

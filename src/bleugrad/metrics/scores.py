@@ -20,6 +20,8 @@ from bleugrad.scores.pooled import PooledScore
 from bleugrad.scores.score import Score, check_score
 from bleugrad.scores.token_score import token_statistics
 
+SMOOTHED, PLAIN = BLEU(), BLEU(smoothing=0.0)
+
 
 class _SummedMetric(Metric):
     """A metric with a state ``sums``. Labels and references are padded with -100."""
@@ -48,11 +50,8 @@ class ExpectedScore(_SummedMetric):
       BLEU. A bound is left out where no certificate is known, see :func:`bleugrad.expected_bleu`.
     * ``length_ratio``: expected length over reference length.
 
-    Sentences without a position that counts are left out.
-
-    Args:
-        score: the score.
-        eos_id, word_start: as for :func:`bleugrad.expected_bleu`.
+    ``eos_id`` and ``word_start`` are those of :func:`bleugrad.expected_bleu`. Sentences without a position that counts
+    are left out.
 
     Example:
         >>> import torch, bleugrad
@@ -65,13 +64,7 @@ class ExpectedScore(_SummedMetric):
 
     others: Tensor
 
-    def __init__(
-        self,
-        score: Score = BLEU(),  # noqa: B008
-        *,
-        eos_id: int | None = None,
-        word_start: Tensor | None = None,
-    ) -> None:
+    def __init__(self, score: Score = SMOOTHED, *, eos_id: int | None = None, word_start: Tensor | None = None) -> None:
         check_score(score)
         number = score.number_of_sums if isinstance(score, PooledScore) else 2
         super().__init__(number, eos_id, word_start)
@@ -81,12 +74,9 @@ class ExpectedScore(_SummedMetric):
 
     @torch.no_grad()
     def update(self, logits: Tensor | Output, references: Tensor | IdLists, mask: Tensor | None = None) -> None:
-        """Add a batch.
+        """Add a batch of logits (B, T, V), or an output object, with labels (B, T) or other references.
 
-        Args:
-            logits: (B, T, V), or an output object.
-            references: labels (B, T), or references as for :func:`bleugrad.expected_bleu`.
-            mask: (B, T) bool, positions that count; by default those with a label where ``references`` are (B, T).
+        See :func:`bleugrad.expected_bleu`. By default, ``mask`` (B, T) is True where there is a label.
         """
         output, score = as_output(logits), self.expectation.score
         if mask is None and isinstance(references, Tensor) and output.aligned:
@@ -125,12 +115,9 @@ class ExpectedScore(_SummedMetric):
 class TokenScore(_SummedMetric):
     """A score of token ids at corpus level, on their device.
 
-    On the same tokens, BLEU equals sacreBLEU's, ROUGE that of ``rouge-score``, and GLEU and NIST those of nltk.
-
-    Args:
-        score: :class:`bleugrad.BLEU` (the default, without smoothing), :class:`bleugrad.ROUGE`,
-            :class:`bleugrad.ROUGEL`, :class:`bleugrad.GLEU` or :class:`bleugrad.NIST`.
-        eos_id, word_start: as for :func:`bleugrad.token_score`.
+    On the same tokens, BLEU without smoothing, the default, equals sacreBLEU's, ROUGE and ROUGE-L those of
+    ``rouge-score``, and GLEU and NIST those of nltk. ``eos_id`` and ``word_start`` are those of
+    :func:`bleugrad.token_score`.
 
     Example:
         >>> import bleugrad
@@ -142,11 +129,7 @@ class TokenScore(_SummedMetric):
     """
 
     def __init__(
-        self,
-        score: BLEU | PooledScore = BLEU(smoothing=0.0),  # noqa: B008
-        *,
-        eos_id: int | None = None,
-        word_start: Tensor | None = None,
+        self, score: BLEU | PooledScore = PLAIN, *, eos_id: int | None = None, word_start: Tensor | None = None
     ) -> None:
         if not isinstance(score, BLEU | PooledScore):
             raise TypeError(f"score is {score!r}; expected BLEU, ROUGE, ROUGEL, GLEU or NIST")
