@@ -38,7 +38,8 @@ class SentenceMean(Trainer):
     """Mixin of a trainer that counts sentences instead of labels.
 
     :class:`bleugrad.hf.BLEULoss` is then the plain mean over the sentences of a step, also of their mean
-    cross-entropies, for any number and sizes of micro-batches and processes. Put it before the trainer::
+    cross-entropies, for any number and sizes of micro-batches and processes. The evaluation loss remains weighted by
+    labels. Put it before the trainer::
 
         class SentenceTrainer(SentenceMean, Seq2SeqTrainer):
             pass

@@ -39,11 +39,7 @@ class ScoreReward:
         self.word_start = word_starts(tokenizer, len(tokenizer), words)
 
     def __call__(
-        self,
-        prompts: Sequence[Any],
-        completions: Sequence[Any],
-        completion_ids: Sequence[Sequence[int]],
-        **columns: Any,
+        self, prompts: Any, completions: Any, completion_ids: Sequence[Sequence[int]], **columns: Any
     ) -> list[float]:
         """One reward per completion. Prompts and texts are not used."""
         made = without(pad_lists("completion_ids", completion_ids, IGNORED), self.excluded)

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from torch import Tensor
 from trl.trainer.sft_trainer import SFTTrainer
 
 from bleugrad.hf.loss import BLEULoss
@@ -18,11 +17,7 @@ class BLEUSFTTrainer(SFTTrainer):
     bleu_loss: BLEULoss | None = None
 
     def compute_loss(
-        self,
-        model: Any,
-        inputs: dict[str, Any],
-        return_outputs: bool = False,
-        num_items_in_batch: Tensor | int | None = None,
+        self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
         """The loss of a micro-batch, scaled as the trainer scales its own."""
         if self.compute_loss_func is not None or getattr(self.args, "loss_type", "nll") == "dft":
