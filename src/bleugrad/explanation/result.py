@@ -49,7 +49,7 @@ class Order(Matches):
 
     total: float  #: E[M_n], expected number of n-grams of the hypothesis.
     precision: float  #: (E[O_n] + s) / (E[M_n] + s).
-    number: int  #: n.
+    number: int  #: the order n.
     windows: Tensor  #: (T, U), see above.
     ngrams: tuple[NGram, ...]  #: the distinct n-grams, in the order of the references.
 
