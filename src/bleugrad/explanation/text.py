@@ -62,8 +62,8 @@ def _heat_map(seen: Explanation, width: int) -> Iterator[str]:
         titles.append("(end)")
         values = [[*row, end] for row, end in zip(values, seen.eos_probs.tolist(), strict=True)]
     yield "match probabilities G, positions x reference tokens"
-    limits = (f"{shade} below {100 * limit:.0f} %" for shade, limit in zip(SHADES, LIMITS, strict=False))
-    yield f"  {', '.join(limits)}"
+    limits = (f"{shade} < {100 * limit:.0f} %" for shade, limit in zip(SHADES, LIMITS, strict=False))
+    yield f"  {', '.join(limits)}, {SHADES[-1]} above"
     rows = _rows(seen)
     margin = columns_of(rows[0]) + 1
     across = max(1, (width - margin) // 2)
@@ -109,7 +109,7 @@ def _line(title: str, label: int, parts: Sequence[Matches]) -> str:
 def _gradient(seen: Explanation) -> Iterator[str]:
     tokens, rows = [token for reference in seen.references for token in reference], _rows(seen)
     yield "gradient on the logits: descent raises a negative one"
-    yield f"{' ' * columns_of(rows[0])}{'norm':>10}  {fitted('raised most', LABEL)}{'gradient':>11}"
+    yield f"{' ' * columns_of(rows[0])}{'norm':>9}  {fitted('raised most', LABEL)}{'gradient':>10}"
     for row, norm, found in zip(rows, seen.gradient_norm.tolist(), seen.gradient.tolist(), strict=True):
         value, raised = min(zip(found, tokens, strict=True))
-        yield f"{row}{norm:>10.2e}  " + (f"{fitted(raised, LABEL)}{value:>11.2e}" if value < 0 else "none")
+        yield f"{row}{norm:>9.2e}  " + (f"{fitted(raised, LABEL)}{value:>10.2e}" if value < 0 else "none")

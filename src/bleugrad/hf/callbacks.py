@@ -6,19 +6,29 @@ from typing import Any
 from transformers import TrainerCallback
 
 from bleugrad.arguments import check_nonnegative
-from bleugrad.hf.checks import trainer_settings
 from bleugrad.hf.loss import BLEULoss
 
 
 class LossCallback(TrainerCallback):
-    """A callback that knows the loss: when training begins, it warns of settings that the trainer does not pass on."""
+    """A callback that knows the loss, and looks at the settings of the trainer when training begins."""
 
     loss: BLEULoss
 
     def on_train_begin(self, args: Any, state: Any, control: Any, train_dataloader: Any = None, **_: Any) -> None:
-        """Check the settings."""
-        smoothing, level = self.loss.label_smoothing, self.loss.expectation.level
-        self.loss.report(*trainer_settings(args, train_dataloader, smoothing, level))
+        """Warn of settings of the trainer that have no effect, or an unwanted one."""
+        loss, factor, data = self.loss, args.label_smoothing_factor, getattr(train_dataloader, "dataset", None)
+        if factor not in (0, loss.label_smoothing):
+            loss.report(
+                f"label_smoothing_factor is {factor}, but trainers do not pass it to compute_loss_func; set it to 0 and "
+                f"use BLEULoss(label_smoothing={factor})"
+            )
+        if loss.expectation.level == "corpus" and args.gradient_accumulation_steps > 1:
+            loss.report(
+                "level is 'corpus' and the trainer accumulates gradients, so each micro-batch is a corpus of its own; "
+                "use a larger batch without accumulation, or level='sentence'"
+            )
+        if args.remove_unused_columns and isinstance(data, list) and data and "references" in data[0]:
+            loss.report("the trainer drops the column 'references' of the data; set remove_unused_columns=False")
 
 
 class BLEUSchedule(LossCallback):

@@ -3,8 +3,6 @@
 Each check returns a message that names the mistake and the remedy, or None.
 """
 
-from typing import Any
-
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
@@ -74,21 +72,3 @@ def nothing_to_smooth(label_smoothing: float, cross_entropy: bool) -> str | None
     found = f"label_smoothing is {label_smoothing}, but the loss has no cross-entropy to smooth"
     reason = "adaptive is False and bleu_weight is 1; set it to 0"
     return None if label_smoothing == 0 or cross_entropy else f"{found}: {reason}"
-
-
-def trainer_settings(args: Any, train_dataloader: Any, label_smoothing: float, level: str) -> list[str]:
-    """Settings of the trainer that have no effect, or an unwanted one."""
-    data, factor, found = getattr(train_dataloader, "dataset", None), args.label_smoothing_factor, []
-    if factor not in (0, label_smoothing):
-        found.append(
-            f"label_smoothing_factor is {factor}, but trainers do not pass it to compute_loss_func; set it to 0 and "
-            f"use BLEULoss(label_smoothing={factor})"
-        )
-    if level == "corpus" and args.gradient_accumulation_steps > 1:
-        found.append(
-            "level is 'corpus' and the trainer accumulates gradients, so each micro-batch is a corpus of its own; use "
-            "a larger batch without accumulation, or level='sentence'"
-        )
-    if args.remove_unused_columns and isinstance(data, list) and data and "references" in data[0]:
-        found.append("the trainer drops the column 'references' of the data; set remove_unused_columns=False")
-    return found

@@ -196,7 +196,7 @@ class BLEULoss:
 
     @torch.no_grad()
     def _measure(self, value: Tensor, nll: Tensor, counts: Tensor, statistics: ExpectedStatistics) -> None:
-        """Add to the sums behind :meth:`measurements`, each with its weight. No certified interval is known: NaN."""
+        """Add to the sums behind :meth:`measurements`, each with its weight; NaN without a certified interval."""
         score, labels = self.expectation.score, counts.sum()
         found = {"cross_entropy": (nll, labels)}
         if self.bleu_weight > 0:
