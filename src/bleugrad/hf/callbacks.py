@@ -19,8 +19,8 @@ class LossCallback(TrainerCallback):
         loss, factor, data = self.loss, args.label_smoothing_factor, getattr(train_dataloader, "dataset", None)
         if factor not in (0, loss.label_smoothing):
             loss.report(
-                f"label_smoothing_factor is {factor}, but trainers do not pass it to compute_loss_func; set it to 0 and "
-                f"use BLEULoss(label_smoothing={factor})"
+                f"label_smoothing_factor is {factor}, but trainers do not pass it to compute_loss_func; set it to 0 "
+                f"and use BLEULoss(label_smoothing={factor})"
             )
         if loss.expectation.level == "corpus" and args.gradient_accumulation_steps > 1:
             loss.report(
