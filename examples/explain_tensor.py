@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 import bleugrad
-from bleugrad.explanation.page import explanation_page
+from bleugrad.explanation import explanation_page
 
 target = Path(sys.argv[1] if len(sys.argv) > 1 else "explain.html")
 vocabulary = "the cat sat on mat dog ran .".split()

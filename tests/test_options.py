@@ -306,10 +306,8 @@ SUBJECTS = {
     "explain": Subject(
         bleugrad.explain,
         [bleugrad.explain],
-        {"logits": draw(T, V), "reference": [3, 1, 4, 1], "samples": 20},
-        SCORE
-        | {"tokens": list("abcdef"), "vocabulary": list("abcdefg"), "mask": FEWER[1], "eos_id": EOS}
-        | {"word_start": STARTS, "method": "bound", "samples": 30, "seed": 1, "score": bleugrad.GLEU()},
+        {"logits": draw(T, V), "references": [3, 1, 4, 1], "samples": 20},
+        {"vocabulary": list("abcdefg"), "eos_id": EOS, "word_start": STARTS, "samples": 30, "score": bleugrad.GLEU()},
     ),
     "word_start_mask": Subject(
         bleugrad.word_start_mask,

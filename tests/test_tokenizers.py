@@ -43,7 +43,7 @@ def metaspace_unigram():
 
     from tokenizers import decoders, models, pre_tokenizers, trainers
 
-    parts = {"pre_tokenizer": pre_tokenizers.Metaspace("_"), "decoder": decoders.Metaspace("_")}
+    parts = {"pre_tokenizer": pre_tokenizers.Metaspace(), "decoder": decoders.Metaspace()}
     return trained(models.Unigram(), partial(trainers.UnigramTrainer, unk_token="<unk>"), **parts)
 
 
@@ -90,9 +90,9 @@ def continued_bpe():
 
     from tokenizers import decoders, models, pre_tokenizers, trainers
 
-    model = models.BPE(unk_token="<unk>", continuing_subword_prefix="++")
-    parts = {"pre_tokenizer": pre_tokenizers.WhitespaceSplit(), "decoder": decoders.WordPiece("++", cleanup=False)}
-    return trained(model, partial(trainers.BpeTrainer, continuing_subword_prefix="++"), **parts)
+    model = models.BPE(unk_token="<unk>", continuing_subword_prefix="##")
+    parts = {"pre_tokenizer": pre_tokenizers.WhitespaceSplit(), "decoder": decoders.WordPiece(cleanup=False)}
+    return trained(model, partial(trainers.BpeTrainer, continuing_subword_prefix="##"), **parts)
 
 
 def end_of_word():
@@ -412,7 +412,7 @@ def test_a_tokenizer_without_marks_is_an_error():
     tokenizers = pytest.importorskip("tokenizers")
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
-    with pytest.raises(ValueError, match="found model BPE, Whitespace; expected Metaspace"):
+    with pytest.raises(ValueError, match="no mark of words; expected one of"):
         bleugrad.word_start_mask(tokenizer)
 
 

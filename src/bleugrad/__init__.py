@@ -18,107 +18,75 @@ Masks are True where a position counts. BLEU lies in 0..1.
 Names are resolved on first use, so that ``import bleugrad`` costs nothing before one of them is needed.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from bleugrad.extras import resolver
 
 if TYPE_CHECKING:
-    from bleugrad.consensus import MBRResult, mbr
-    from bleugrad.expectation import Expectation, expected_bleu, expected_score
-    from bleugrad.explanation.explain import explain
-    from bleugrad.lab.training.system import load
-    from bleugrad.losses.candidates import CandidateBLEULoss
-    from bleugrad.losses.expected import ExpectedBLEULoss, ExpectedScoreLoss, expected_bleu_loss
-    from bleugrad.losses.minimum_risk import MinimumRiskLoss
-    from bleugrad.losses.reinforce import ReinforceLoss
-    from bleugrad.losses.unbiased import UnbiasedBLEULoss
-    from bleugrad.outputs.ctc import CTC
-    from bleugrad.outputs.graph import Graph
-    from bleugrad.outputs.rows import Projection
-    from bleugrad.scores.bleu import BLEU
-    from bleugrad.scores.bleu_of_ids import bleu
-    from bleugrad.scores.gleu import GLEU
-    from bleugrad.scores.nist import NIST
-    from bleugrad.scores.results import BLEUResult, ExpectedBLEUResult, ExpectedScoreResult
-    from bleugrad.scores.rouge import ROUGE
-    from bleugrad.scores.rouge_l import ROUGEL
-    from bleugrad.scores.token_score import token_rewards, token_score
-    from bleugrad.tokenizers import word_start_mask
+    from bleugrad.consensus import MBRResult as MBRResult
+    from bleugrad.consensus import mbr as mbr
+    from bleugrad.expectation import Expectation as Expectation
+    from bleugrad.expectation import expected_bleu as expected_bleu
+    from bleugrad.expectation import expected_score as expected_score
+    from bleugrad.explanation.explain import explain as explain
+    from bleugrad.lab.training.system import load as load
+    from bleugrad.losses.candidates import CandidateBLEULoss as CandidateBLEULoss
+    from bleugrad.losses.expected import ExpectedBLEULoss as ExpectedBLEULoss
+    from bleugrad.losses.expected import ExpectedScoreLoss as ExpectedScoreLoss
+    from bleugrad.losses.expected import expected_bleu_loss as expected_bleu_loss
+    from bleugrad.losses.minimum_risk import MinimumRiskLoss as MinimumRiskLoss
+    from bleugrad.losses.reinforce import ReinforceLoss as ReinforceLoss
+    from bleugrad.losses.unbiased import UnbiasedBLEULoss as UnbiasedBLEULoss
+    from bleugrad.outputs.ctc import CTC as CTC
+    from bleugrad.outputs.graph import Graph as Graph
+    from bleugrad.outputs.rows import Projection as Projection
+    from bleugrad.scores.bleu import BLEU as BLEU
+    from bleugrad.scores.bleu_of_ids import bleu as bleu
+    from bleugrad.scores.gleu import GLEU as GLEU
+    from bleugrad.scores.nist import NIST as NIST
+    from bleugrad.scores.results import BLEUResult as BLEUResult
+    from bleugrad.scores.results import ExpectedBLEUResult as ExpectedBLEUResult
+    from bleugrad.scores.results import ExpectedScoreResult as ExpectedScoreResult
+    from bleugrad.scores.rouge import ROUGE as ROUGE
+    from bleugrad.scores.rouge_l import ROUGEL as ROUGEL
+    from bleugrad.scores.token_score import token_rewards as token_rewards
+    from bleugrad.scores.token_score import token_score as token_score
+    from bleugrad.tokenizers import word_start_mask as word_start_mask
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "BLEU": "bleugrad.scores.bleu",
-    "BLEUResult": "bleugrad.scores.results",
-    "CTC": "bleugrad.outputs.ctc",
-    "CandidateBLEULoss": "bleugrad.losses.candidates",
-    "Expectation": "bleugrad.expectation",
-    "ExpectedBLEULoss": "bleugrad.losses.expected",
-    "ExpectedBLEUResult": "bleugrad.scores.results",
-    "ExpectedScoreLoss": "bleugrad.losses.expected",
-    "ExpectedScoreResult": "bleugrad.scores.results",
-    "GLEU": "bleugrad.scores.gleu",
-    "Graph": "bleugrad.outputs.graph",
-    "MBRResult": "bleugrad.consensus",
-    "MinimumRiskLoss": "bleugrad.losses.minimum_risk",
-    "NIST": "bleugrad.scores.nist",
-    "Projection": "bleugrad.outputs.rows",
-    "ROUGE": "bleugrad.scores.rouge",
-    "ROUGEL": "bleugrad.scores.rouge_l",
-    "ReinforceLoss": "bleugrad.losses.reinforce",
-    "UnbiasedBLEULoss": "bleugrad.losses.unbiased",
-    "bleu": "bleugrad.scores.bleu_of_ids",
-    "expected_bleu": "bleugrad.expectation",
-    "expected_bleu_loss": "bleugrad.losses.expected",
-    "expected_score": "bleugrad.expectation",
-    "explain": "bleugrad.explanation.explain",
-    "load": "bleugrad.lab.training.system",
-    "mbr": "bleugrad.consensus",
-    "token_rewards": "bleugrad.scores.token_score",
-    "token_score": "bleugrad.scores.token_score",
-    "word_start_mask": "bleugrad.tokenizers",
+    "BLEU": "scores.bleu",
+    "BLEUResult": "scores.results",
+    "CTC": "outputs.ctc",
+    "CandidateBLEULoss": "losses.candidates",
+    "Expectation": "expectation",
+    "ExpectedBLEULoss": "losses.expected",
+    "ExpectedBLEUResult": "scores.results",
+    "ExpectedScoreLoss": "losses.expected",
+    "ExpectedScoreResult": "scores.results",
+    "GLEU": "scores.gleu",
+    "Graph": "outputs.graph",
+    "MBRResult": "consensus",
+    "MinimumRiskLoss": "losses.minimum_risk",
+    "NIST": "scores.nist",
+    "Projection": "outputs.rows",
+    "ROUGE": "scores.rouge",
+    "ROUGEL": "scores.rouge_l",
+    "ReinforceLoss": "losses.reinforce",
+    "UnbiasedBLEULoss": "losses.unbiased",
+    "bleu": "scores.bleu_of_ids",
+    "expected_bleu": "expectation",
+    "expected_bleu_loss": "losses.expected",
+    "expected_score": "expectation",
+    "explain": "explanation.explain",
+    "load": "lab.training.system",
+    "mbr": "consensus",
+    "token_rewards": "scores.token_score",
+    "token_score": "scores.token_score",
+    "word_start_mask": "tokenizers",
 }
 
-__all__ = [
-    "BLEU",
-    "CTC",
-    "GLEU",
-    "NIST",
-    "ROUGE",
-    "ROUGEL",
-    "BLEUResult",
-    "CandidateBLEULoss",
-    "Expectation",
-    "ExpectedBLEULoss",
-    "ExpectedBLEUResult",
-    "ExpectedScoreLoss",
-    "ExpectedScoreResult",
-    "Graph",
-    "MBRResult",
-    "MinimumRiskLoss",
-    "Projection",
-    "ReinforceLoss",
-    "UnbiasedBLEULoss",
-    "__version__",
-    "bleu",
-    "expected_bleu",
-    "expected_bleu_loss",
-    "expected_score",
-    "explain",
-    "load",
-    "mbr",
-    "token_rewards",
-    "token_score",
-    "word_start_mask",
-]
+__all__ = ["__version__", *_HOMES]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'bleugrad' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = resolver("bleugrad", {name: (f"bleugrad.{home}", "", ()) for name, home in _HOMES.items()})

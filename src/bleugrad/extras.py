@@ -1,4 +1,4 @@
-"""Names that need an optional library: imported on first use, with an error that says how to install it."""
+"""Names that are imported on first use. If a library is missing, the error says how to install it."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -6,13 +6,12 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+Home = tuple[str, str, Sequence[str]]
+"""The module of a name, the extra of ``bleugrad`` that it needs, and the libraries of that extra."""
 
-def resolver(package: str, homes: Mapping[str, tuple[str, str, Sequence[str]]]) -> Callable[[str], Any]:
-    """A ``__getattr__`` for a package whose names are imported on first use.
 
-    ``homes`` maps each name to its module, the extra of ``bleugrad`` that it needs, and the libraries of that extra. A
-    missing library raises ``ImportError`` with the command that installs it.
-    """
+def resolver(package: str, homes: Mapping[str, Home]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """``__getattr__`` and ``__dir__`` of a package whose names are imported on first use."""
 
     def resolve(name: str) -> Any:
         if name not in homes:
@@ -28,4 +27,4 @@ def resolver(package: str, homes: Mapping[str, tuple[str, str, Sequence[str]]]) 
         setattr(sys.modules[package], name, value)
         return value
 
-    return resolve
+    return resolve, lambda: sorted(homes)

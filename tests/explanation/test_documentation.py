@@ -18,5 +18,5 @@ def run(*words):
 @pytest.mark.slow
 def test_the_example_writes_a_page_of_its_checkpoints(tmp_path):
     printed = run(ROOT / "examples" / "explain_tensor.py", tmp_path / "page.html")
-    assert printed.startswith("E[BLEU-4] of tokens, smoothing 1")
+    assert printed.startswith("E[BLEU-4 with smoothing 1] in tokens")
     assert '"name":"step 100"' in (tmp_path / "page.html").read_text(encoding="utf-8")

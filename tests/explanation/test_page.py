@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from bleugrad import BLEU
 from bleugrad.explanation.page import explanation_page
 from tests.explanation.cases import HOSTILE, IMAGE, checkpoint
 
@@ -29,7 +30,7 @@ def embedded(page):
 
 @pytest.fixture(scope="module")
 def page():
-    return explanation_page([checkpoint(0.2), checkpoint(0.7)], [HOSTILE, IMAGE], title=HOSTILE)
+    return explanation_page([checkpoint(0.2), checkpoint(0.7)], [HOSTILE, IMAGE])
 
 
 def test_no_text_becomes_markup(page):
@@ -38,8 +39,8 @@ def test_no_text_becomes_markup(page):
     assert page.count("<script") == 2
     assert page.count("</script") == 2
     data = embedded(page)
-    assert HOSTILE in data["references"][0]
-    assert [at["name"] for at in data["checkpoints"]] == [HOSTILE, IMAGE]
+    assert HOSTILE in data[0]["references"][0]
+    assert [at["name"] for at in data] == [HOSTILE, IMAGE]
 
 
 def test_the_page_asks_for_nothing(page):
@@ -57,19 +58,19 @@ def test_the_page_asks_for_nothing(page):
 
 def test_the_numbers_are_those_of_the_explanation(page):
     seen, data = checkpoint(0.7), embedded(page)
-    at = data["checkpoints"][1]
-    assert at["probs"] == [[pytest.approx(p, rel=1e-8) for p in row] for row in seen.match_probs.tolist()]
-    assert at["gradient"]["norm"] == pytest.approx(seen.gradient.norm.tolist(), rel=1e-8)
+    at = data[1]
+    assert at["match_probs"] == [[pytest.approx(p, rel=1e-8) for p in row] for row in seen.match_probs.tolist()]
+    assert at["gradient_norm"] == pytest.approx(seen.gradient_norm.tolist(), rel=1e-8)
     for order, shown in zip(seen.orders, at["orders"], strict=True):
-        assert shown["exacts"] == pytest.approx([ngram.exact for ngram in order.ngrams], rel=1e-8)
-        assert shown["bounds"] == pytest.approx([ngram.bound for ngram in order.ngrams], rel=1e-8)
+        for name in ("exact", "bound"):
+            assert [ngram[name] for ngram in shown["ngrams"]] == [getattr(ngram, name) for ngram in order.ngrams]
         assert shown["exact"] == order.exact
     assert (at["lower"], at["upper"]) == (seen.lower, seen.upper)
 
 
 def test_without_scripts_the_text_is_shown(page):
     shown = re.search(r"<noscript>.*?<pre>(.*?)</pre></noscript>", page, re.S).group(1)
-    assert html.unescape(shown) == checkpoint(0.7).text(100, ngrams=100)
+    assert html.unescape(shown) == checkpoint(0.7).text(100)
 
 
 def test_a_notebook_gets_the_page_in_a_frame_of_its_own():
@@ -80,8 +81,8 @@ def test_a_notebook_gets_the_page_in_a_frame_of_its_own():
 
 
 def test_checkpoints_must_be_of_one_sentence():
-    with pytest.raises(ValueError, match=r"explanations\[1\] has smoothing 0.0; expected 1.0, as in the first"):
-        explanation_page([checkpoint(0.1), checkpoint(0.1, smoothing=0.0)])
+    with pytest.raises(ValueError, match=r"explanations\[1\] has score 'BLEU-4 with smoothing 0'; expected .*1'"):
+        explanation_page([checkpoint(0.1), checkpoint(0.1, score=BLEU(smoothing=0.0))])
     with pytest.raises(ValueError, match="names has 1 entries; expected 2"):
         explanation_page([checkpoint(0.1), checkpoint(0.2)], ["one"])
     with pytest.raises(ValueError, match="explanations is empty"):
@@ -90,7 +91,7 @@ def test_checkpoints_must_be_of_one_sentence():
 
 def test_a_page_of_too_many_cells_is_refused_and_a_notebook_shows_the_text(monkeypatch):
     seen = checkpoint(0.2)
-    cells = len(seen.positions) * len(seen.references[0]) * len(seen.orders)
+    cells = len(seen.argmax) * len(seen.references[0]) * len(seen.orders)
     monkeypatch.setattr("bleugrad.explanation.page.MOST_PAGE_CELLS", 2 * cells)
     assert explanation_page([seen] * 2)
     with pytest.raises(ValueError, match=rf"the page has 9 .* x 3 checkpoints = {3 * cells} cells; expected at most"):

@@ -32,24 +32,25 @@ def test_the_shade_follows_the_probability(rng):
 
 def test_the_numbers_are_those_of_the_explanation():
     seen = checkpoint(0.6)
-    text = seen.text(100, ngrams=100)
-    for number in (seen.lower, seen.upper, seen.sampled.mean, seen.value, seen.bound_value, seen.argmax_bleu):
+    text = seen.text(100)
+    for number in (seen.lower, seen.upper, seen.sampled.mean, seen.value, seen.bound_value, seen.argmax_value):
         assert f"{100 * number:.2f}" in text
     (the,) = (ngram for ngram in seen.orders[0].ngrams if ngram.text == ("the",))
     assert the.above
-    assert re.search(rf"the x2 +{the.exact:.4f} +{the.bound:.4f}  above", text)
+    assert re.search(rf"the x2 +{the.exact:.4f} +▲{the.bound:.4f}", text)
     for order in seen.orders:
-        assert re.search(rf"  {order.number} +{order.exact:.4f} +{order.bound:.4f} +{order.total:.4f}", text)
-    for norm in seen.gradient.norm.tolist():
+        assert re.search(rf"  {order.number}-grams +{order.exact:.4f} +▲?{order.bound:.4f} +{order.total:.4f}", text)
+    for norm in seen.gradient_norm.tolist():
         assert f"{norm:.2e}" in text
 
 
-def test_what_is_left_out_is_summed():
+def test_what_is_left_out_is_summed(monkeypatch):
+    monkeypatch.setattr("bleugrad.explanation.text.LISTED", 2)
     seen = checkpoint(0.6)
     order = seen.orders[0]
     largest = sorted(order.ngrams, key=lambda ngram: -ngram.exact)[2:]
     exact, bound = (sum(getattr(ngram, name) for ngram in largest) for name in ("exact", "bound"))
-    assert re.search(rf"6 more +{exact:.4f} +{bound:.4f}", seen.text(ngrams=2))
+    assert re.search(rf"6 more +{exact:.4f} +{bound:.4f}", seen.text())
 
 
 def test_control_characters_do_not_reach_the_terminal(rng):
@@ -70,4 +71,4 @@ def test_characters_two_columns_wide_are_counted_so(rng):
 def test_a_print_is_the_text():
     seen = checkpoint(0.5)
     assert str(seen) == seen.text(80)
-    assert repr(seen).startswith("Explanation(9 positions, 9 reference tokens, E[BLEU] in [")
+    assert repr(seen) == f"Explanation(9 positions, BLEU-4 with smoothing 1 = {seen.value:.4f})"

@@ -228,11 +228,12 @@ def _explain(rng):
     several = [reference] if isinstance(reference[0], int) else reference
     eos_id = drawn["eos_id"]
     words = [[token for token in one if token != eos_id] or [1 if eos_id == 0 else 0] for one in several]
-    names = ("eos_id", "word_start", "max_order", "weights", "smoothing", "method")
-    arguments = {"logits": drawn["logits"][0], "reference": words} | {name: drawn[name] for name in names}
+    arguments = {"logits": drawn["logits"][0], "references": words}
+    arguments |= {name: drawn[name] for name in ("eos_id", "word_start")}
     if not len(arguments["logits"]):
         arguments["logits"] = torch.zeros(1, drawn["logits"].shape[2])
-    arguments |= {"samples": int(rng.choice([0, 2, 20])), "seed": 0}
+    score = bleugrad.BLEU(*(drawn[name] for name in ("max_order", "weights", "smoothing")))
+    arguments |= {"score": score, "samples": int(rng.choice([0, 2, 20]))}
     return lambda **given: bleugrad.explain(**given).text(80), arguments
 
 

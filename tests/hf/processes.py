@@ -14,13 +14,9 @@ STEPS = {  # model, options of the loss, options of the trainer
     "tokens of each process": ("BART", {}, HALVES | {"average_tokens_across_devices": False}),
     "adaptive": ("T5", {"bleu_weight": 0.8, "adaptive": True}, HALVES),
     "tokens fused": ("Marian", {"bleu_weight": 0.8, "fused": True}, HALVES),
-    "sentences": ("T5", {"weighting": "sentences", "bleu_weight": 0.8}, HALVES),
-    "sentences of each process": (
-        "T5",
-        {"weighting": "sentences"},
-        HALVES | {"average_tokens_across_devices": False},
-    ),
-    "sentences without accumulation": ("T5", {"weighting": "sentences"}, {"per_device_train_batch_size": 4}),
+    "sentences": ("T5", {"bleu_weight": 0.8}, HALVES),
+    "sentences of each process": ("T5", {}, HALVES | {"average_tokens_across_devices": False}),
+    "sentences without accumulation": ("T5", {}, {"per_device_train_batch_size": 4}),
     "corpus": ("T5", {"level": "corpus"}, {"per_device_train_batch_size": 4}),
     "causal": ("GPT-2", {}, HALVES),
 }
@@ -29,9 +25,8 @@ EVALUATED = 19
 
 def rows_of(case):
     """Eight sentences; one of those weighted by sentences has nothing to learn from."""
-    name, options, _ = STEPS[case]
-    rows = features() if name != "GPT-2" else encode_pairs()
-    if options.get("weighting") == "sentences":
+    rows = features() if STEPS[case][0] != "GPT-2" else encode_pairs()
+    if case.startswith("sentences"):
         rows[IGNORED_ROW]["labels"] = [-100] * 3
     return rows
 
@@ -94,7 +89,7 @@ def work(rank, folder):
 
     results = {}
     for case, (name, loss_options, options) in STEPS.items():
-        kind = trainers.SentenceTrainer if case in ("sentences", "sentences of each process") else trainers.Trainer
+        kind = trainers.SentenceTrainer if case.startswith("sentences") else trainers.Trainer
         found = trainers.one_step(
             folder / case, name, rows_of(case), trainer=kind, loss_options=loss_options, ddp_backend="gloo", **options
         )

@@ -74,19 +74,6 @@ def test_padding_by_the_end_token():
     assert checks.padded_labels(two, None, END) is None
 
 
-def test_labels_with_time_first():
-    labels = torch.tensor([[7, 8, END], [9, END, -100]])
-    assert checks.missing_ends(labels, END) is None
-    assert "expected (batch, time)" in checks.missing_ends(labels.T, END)
-
-
-def test_probabilities_are_no_logits():
-    logits = torch.randn(2, 3, 9)
-    assert checks.probabilities(logits) is None
-    assert checks.probabilities(logits.log_softmax(-1)) is None
-    assert "expected logits" in checks.probabilities(logits.softmax(-1))
-
-
 @pytest.mark.parametrize("shift", [0, 1, 2])
 def test_labels_of_a_causal_model_that_are_shifted_by_something_else_than_one(shift):
     """The model knows the token after each position; labels are ids that stand ``shift`` places from where it says."""

@@ -7,6 +7,7 @@ pytest.importorskip("transformers")
 
 import bleugrad
 from bleugrad.hf import BLEUCollator, BLEULoss, encode_completion
+from bleugrad.hf.counting import SentenceCount
 from tests.hf.models import (
     BEGIN,
     CAUSAL,
@@ -32,14 +33,14 @@ NOT_WORDS = (PAD, BEGIN, ENGLISH, GERMAN)
 CLOSE = {"rtol": 0, "atol": ROUNDING}
 
 
-def run(model, rows, tokenizer=None, loss=None, **options):
+def run(model, rows, tokenizer=None, loss=None, number=None, **options):
     """Loss and gradients as the trainer has them: labels taken away, then the forward pass, then the loss."""
     tokenizer = tokenizer or make_tokenizer()
     loss = loss or BLEULoss(model, tokenizer, **PLAIN | options)
     batch = BLEUCollator(tokenizer, model)(rows)
     labels = batch.pop("labels")
     model.zero_grad()
-    value = loss(model(**batch), labels)
+    value = loss(model(**batch), labels, number)
     value.backward()
     return value.detach(), gradients(model)
 
@@ -72,7 +73,8 @@ def test_a_padded_batch_has_the_loss_of_its_sentences_alone(name):
 def test_sentences_are_weighted_as_said_and_blended_with_cross_entropy(weighting, blend):
     model, rows = make_model("T5"), features()
     wanted = expected(model, rows, weighting=weighting, blend=blend, eos_id=END)
-    assert_same(run(model, rows, weighting=weighting, bleu_weight=blend), wanted)
+    number = None if weighting == "tokens" else SentenceCount(len(rows))
+    assert_same(run(model, rows, number=number, bleu_weight=blend), wanted)
 
 
 def test_an_impossible_label_does_not_spoil_bleu():
@@ -134,7 +136,7 @@ def test_words_of_a_tokenizer_without_fast_backend():
 
     model = make_model("BART")
     loss, fast = BLEULoss(model, Slow(), words=True), BLEULoss(model, make_tokenizer(), words=True)
-    assert torch.equal(loss.criterion.word_start, fast.criterion.word_start)
+    assert torch.equal(loss.word_start, fast.word_start)
 
 
 def test_several_references_replace_the_labels():
@@ -332,7 +334,7 @@ class EndsMarked:
 
 
 def test_words_need_a_tokenizer_that_marks_where_they_begin():
-    with pytest.raises(ValueError, match=r"words is True, but the tokenizer marks where words end.*use words=False"):
+    with pytest.raises(ValueError, match=r"words is True, but the tokenizer does not mark .*words=False"):
         BLEULoss(make_model("BART"), EndsMarked(), words=True)
 
 
@@ -404,8 +406,8 @@ def test_labels_are_smoothed_in_the_cross_entropy(fused):
 
 
 def test_tokens_are_counted_if_the_tokenizer_does_not_mark_where_words_begin():
-    assert BLEULoss(make_model("BART"), EndsMarked()).criterion.word_start is None
-    assert BLEULoss(make_model("BART"), make_tokenizer()).criterion.word_start is not None
+    assert BLEULoss(make_model("BART"), EndsMarked()).word_start is None
+    assert BLEULoss(make_model("BART"), make_tokenizer()).word_start is not None
 
 
 class HalfLinear(torch.nn.Linear):
@@ -430,11 +432,9 @@ def test_hidden_states_of_half_precision_are_projected_in_it():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"weighting": "words"}, "weighting is 'words'; expected 'tokens' or 'sentences'"),
         ({"eos": "drop"}, "eos is 'drop'; expected 'length' or 'token' or 'exclude'"),
         ({"special_tokens": "drop"}, "special_tokens is 'drop'; expected 'exclude' or 'include'"),
         ({"bleu_weight": 1.5}, "bleu_weight is 1.5; expected 0"),
-        ({"level": "corpus", "weighting": "sentences"}, "level is 'corpus'"),
         ({"level": "batch"}, "level is 'batch'"),
         ({"label_smoothing": 2.0}, "label_smoothing is 2.0; expected 0 to 1"),
     ],

@@ -10,7 +10,7 @@ pytest.importorskip("transformers")
 
 import bleugrad.hf
 from bleugrad import GLEU
-from bleugrad.hf import BLEUCollator, BLEULoss, BLEUMetrics, BLEUReward, encode_completion
+from bleugrad.hf import BLEUCollator, BLEULoss, BLEUMetrics, BLEUReward
 from tests.hf.models import END, features, make_model, make_tokenizer
 from tests.metrics.options import check_options
 
@@ -22,13 +22,13 @@ TRIED = {
     "BLEUReward",
     "BLEUSchedule",
     "ScoreReward",
-    "encode_completion",
 }
 NOT_TRIED = {
     "BLEUSFTTrainer": "its options are those of TRL; tests/hf/test_trl.py has those that it refuses",
     "SentenceMean": "a mixin without options",
     "TokenGRPOTrainer": "its options are those of TRL; tests/hf/test_scores.py has the rewards that it refuses",
     "bleu_reward": "an instance of BLEUReward",
+    "encode_completion": "it has no options",
 }
 
 
@@ -64,7 +64,6 @@ def observed_loss(rows=None, **options):
 def test_the_loss():
     changes = {
         "level": "corpus",
-        "weighting": "sentences",
         "words": False,
         "eos": "token",
         "end_positions": 3,
@@ -76,9 +75,6 @@ def test_the_loss():
         "score": GLEU(),
         "fused": True,
         "method": "bound",
-        "max_order": 2,
-        "weights": (0.7, 0.1, 0.1, 0.1),
-        "smoothing": 0.5,
         "check_decoder_inputs": False,
         "check": True,
     }
@@ -93,17 +89,7 @@ def test_the_collator():
         batch = BLEUCollator(make_tokenizer(), make_model("T5"), **options)(features())
         return {name: tuple(value.shape) for name, value in batch.items()}
 
-    changes = {"pad_to_multiple_of": ({}, 32), "references": ({}, True)}
-    check_options(BLEUCollator, observe, changes, required=("tokenizer", "model"))
-    assert set(observe(pad_to_multiple_of=32).values()) == {(8, 32)}
-
-
-def test_completions():
-    def observe(**options):
-        return encode_completion(make_tokenizer(), "the cat", " sat", **options)
-
-    required = ("tokenizer", "prompt", "completion")
-    check_options(encode_completion, observe, {"references": ({}, ["sat", "ran"])}, required=required)
+    check_options(BLEUCollator, observe, {"references": ({}, True)}, required=("tokenizer", "model"))
 
 
 def test_metrics_of_generated_text():
@@ -118,7 +104,6 @@ def test_metrics_of_generated_text():
     changes = {
         "references": ({}, same["references"]),
         "tokenize": (same, "none"),
-        "lowercase": (same, True),
     }
     check_options(BLEUMetrics, observe, changes, required=("tokenizer", "size"))
     assert observe(size=1) != observe()
@@ -129,7 +114,7 @@ def test_rewards():
         columns = {"reference": ["a cat, sat there"], "other": ["the cat sat"]}
         return BLEUReward(**options)(["p"], ["the cat , sat on the mat"], **columns)
 
-    changes = {"column": "other", "tokenize": "none", "smooth_method": "none", "max_order": 2}
+    changes = {"column": "other", "tokenize": "none"}
     check_options(BLEUReward, observe, {name: ({}, value) for name, value in changes.items()})
 
 
@@ -148,11 +133,8 @@ def test_callbacks():
         "after_steps": ({"after_steps": 1}, 2),
         "after_epochs": ({"after_epochs": 1}, 2),
         "over": ({"after_steps": 1}, 4),
-        "share": ({"share": lambda step, epoch: 0.1}, lambda step, epoch: 0.2),
     }
     check_options(BLEUSchedule, shares, changes, required=("loss",))
-    with pytest.raises(ValueError, match="over is 4, but share is given"):
-        shares(share=max, over=4)
 
     def stops(**options):
         control = SimpleNamespace(should_training_stop=False)

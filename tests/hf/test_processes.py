@@ -34,7 +34,8 @@ def in_one_process(case):
         value = bleugrad.ExpectedBLEULoss(eos_id=END)(model(**batch).logits, batch["labels"])
     else:
         counted = [row for row in rows if any(label != -100 for label in row["labels"])]
-        weighting, blend = options.get("weighting", "tokens"), options.get("bleu_weight", 1.0)
+        weighting = "sentences" if case.startswith("sentences") else "tokens"
+        blend = options.get("bleu_weight", 1.0)
         adaptive = options.get("adaptive", False)
         value = step_loss(model, counted, weighting=weighting, blend=blend, adaptive=adaptive, eos_id=END)
     value.backward()

@@ -10,6 +10,7 @@ pytest.importorskip("transformers")
 
 import bleugrad
 from bleugrad.hf import BLEUCollator, BLEULoss, ScoreReward
+from bleugrad.hf.counting import SentenceCount
 from tests.hf.models import END, LINES, PLAIN, make_model, make_tokenizer
 from tests.metrics.options import check_options
 
@@ -22,10 +23,9 @@ def test_the_loss_is_that_of_the_score(name, level):
     model, tokenizer = make_model("GPT-2"), make_tokenizer()
     batch = BLEUCollator(tokenizer, model)(encoded(tokenizer))
     labels = batch.pop("labels")
-    options = {**PLAIN, "level": level, "weighting": "sentences" if level == "sentence" else "tokens"}
-    loss = BLEULoss(model, tokenizer, score=SCORES[name], **options)
+    loss = BLEULoss(model, tokenizer, score=SCORES[name], level=level, **PLAIN)
     outputs = model(**batch)
-    value = loss(outputs, labels)
+    value = loss(outputs, labels, SentenceCount(len(labels)))
     value.backward()
     expectation = bleugrad.Expectation(SCORES[name], level=level, eos_id=END)
     wanted = bleugrad.ExpectedScoreLoss(expectation)(outputs.logits[:, :-1], labels[:, 1:])
@@ -37,11 +37,6 @@ def encoded(tokenizer):
     from bleugrad.hf import encode_completion
 
     return [encode_completion(tokenizer, a, " " + b) for a, b in pairwise(LINES)]
-
-
-def test_options_of_bleu_are_refused_beside_a_score():
-    with pytest.raises(ValueError, match=r"score is GLEU.* beside max_order"):
-        BLEULoss(make_model("T5"), make_tokenizer(), score=bleugrad.GLEU(), max_order=2)
 
 
 def rewards_of(*texts, **options):
@@ -66,7 +61,6 @@ def test_the_options_of_rewards():
         "score": ({}, bleugrad.GLEU()),
         "column": ({}, "other"),
         "words": ({}, False),
-        "prefix": ({}, "the "),
     }
     check_options(ScoreReward, lambda **given: rewards_of(*LINES[1:], **given), changes, required=("tokenizer",))
     with pytest.raises(ValueError, match="no column 'target' of references; found other, reference"):

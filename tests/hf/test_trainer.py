@@ -45,7 +45,7 @@ def test_weights_of_bleu_do_not_depend_on_micro_batches(trainers, tmp_path):
 
 @pytest.mark.parametrize("fused", [False, True])
 def test_the_plain_mean_over_sentences(trainers, tmp_path, fused):
-    options = {"weighting": "sentences", "bleu_weight": 0.8, "fused": fused}
+    options = {"bleu_weight": 0.8, "fused": fused}
     found = trainers.one_step(
         tmp_path, "T5", features(), trainer=trainers.SentenceSeq2SeqTrainer, loss_options=options, **ACCUMULATED
     )
@@ -60,36 +60,14 @@ def test_the_plain_mean_over_sentences_of_a_causal_model(trainers, tmp_path):
         rows,
         tokenizer=make_tokenizer("left"),
         trainer=trainers.SentenceTrainer,
-        loss_options={"weighting": "sentences"},
         **ACCUMULATED,
     )
     trainers.assert_step(found, expected("GPT-2", rows, weighting="sentences"))
 
 
-def test_sentences_need_no_mixin_without_accumulation(trainers, tmp_path):
-    found = trainers.one_step(
-        tmp_path, "T5", features(), loss_options={"weighting": "sentences"}, per_device_train_batch_size=8
-    )
-    trainers.assert_step(found, expected("T5", features(), weighting="sentences"))
-
-
-def test_the_mixin_with_the_mean_over_labels_is_an_error(trainers, tmp_path):
-    with pytest.raises(ValueError, match="the trainer is a SentenceMean, but weighting is 'tokens'"):
-        trainers.one_step(tmp_path, "T5", features(), trainer=trainers.SentenceTrainer)
-
-
-def test_sentences_with_accumulation_and_without_the_mixin_are_an_error(trainers, tmp_path):
-    with pytest.raises(ValueError, match="SentenceMean"):
-        trainers.one_step(tmp_path, "T5", features(), loss_options={"weighting": "sentences"}, **ACCUMULATED)
-
-
 def test_accumulated_corpora_are_weighted_by_their_labels(trainers, tmp_path):
     """Statistics cannot be pooled over passes that do not exist at the same time: what is documented instead."""
-    with pytest.warns(
-        UserWarning, match="the trainer accumulates gradients, so each micro-batch is a corpus of its own"
-    ) as warned:
-        found = trainers.one_step(tmp_path, "T5", features(), loss_options={"level": "corpus"}, **ACCUMULATED)
-    assert len(warned) == 1
+    found = trainers.one_step(tmp_path, "T5", features(), loss_options={"level": "corpus"}, **ACCUMULATED)
     model, rows, total = make_model("T5"), features(), 0.0
     labels = sum(len(row["labels"]) for row in rows)
     for first in range(0, len(rows), 3):
@@ -146,7 +124,6 @@ def test_bfloat16_training_is_close_to_single_precision(trainers, tmp_path):
         ({"after_epochs": 1.5}, [0, 0, 0, 1, 1, 1]),
         ({"after_steps": 1, "over": 4}, [0, 0, 0.25, 0.5, 0.75, 1]),
         ({"after_epochs": 1, "over": 1}, [0, 0, 0, 0.5, 1, 1]),
-        ({"share": lambda step, epoch: step / 10}, [0, 0.1, 0.2, 0.3, 0.4, 0.5]),
     ],
 )
 def test_the_schedule_sets_the_share_of_each_step(trainers, tmp_path, schedule, shares):
@@ -206,18 +183,19 @@ CALLBACKS = {
 @pytest.mark.parametrize("check", [False, True])
 def test_settings_that_a_trainer_ignores_or_drops_are_warned_of_by_the_callbacks(trainers, tmp_path, kind, check):
     model, rows = make_model("T5"), [row | {"references": [row["labels"]]} for row in features()]
-    loss = BLEULoss(model, make_tokenizer(), check=check)
+    loss = BLEULoss(model, make_tokenizer(), check=check, level="corpus")
     given = {"train_dataset": rows, "callbacks": [CALLBACKS[kind](loss)]}
-    options = {"label_smoothing_factor": 0.1, "remove_unused_columns": True}
+    options = {"label_smoothing_factor": 0.1, "remove_unused_columns": True, "gradient_accumulation_steps": 2}
     trainer = trainers.make_trainer(tmp_path, model, loss=loss, given=given, **options)
     if check:
         with pytest.raises(ValueError, match="trainers do not pass it to compute_loss_func"):
             trainer.train()
         return
-    with pytest.warns(UserWarning, match="set ") as found:
+    with pytest.warns(UserWarning, match="set |corpus of its own") as found:
         trainer.train()
     assert [str(one.message).split(";")[-1] for one in found] == [
         " set it to 0 and use BLEULoss(label_smoothing=0.1)",
+        " use a larger batch without accumulation, or level='sentence'",
         " set remove_unused_columns=False",
     ]
 

@@ -73,8 +73,8 @@ def test_the_default_loss_of_fine_tuning_has_the_label_smoothing_of_the_trainer(
     with pytest.warns(FutureWarning, match="label_smoothing_factor"):  # of TRL
         trainer = fine_tuning(trl, tmp_path, label_smoothing_factor=0.2)
     trainer.train()
-    assert trainer.bleu_loss.criterion.label_smoothing == 0.2
-    assert trainer.bleu_loss.criterion.adaptive
+    assert trainer.bleu_loss.label_smoothing == 0.2
+    assert trainer.bleu_loss.adaptive
 
 
 @pytest.mark.parametrize("other", ["compute_loss_func", "loss_type"])

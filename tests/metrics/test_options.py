@@ -15,12 +15,11 @@ CHANGES = {
     "score": ({}, BLEU(2, (0.3, 0.7), 0.25)),
     "eos_id": ({}, EOS),
     "word_start": ({}, STARTS),
-    "ignore_index": ({}, 7),
 }
 
 
 def inputs():
-    """Logits, labels and guesses without an id below 0, as an ``ignore_index`` of 7 needs it."""
+    """Logits, labels and guesses without an id below 0."""
     logits, labels = case(sentences=4)
     labels = labels[:-1].masked_fill(labels[:-1] == -100, EOS)
     labels[0, 1] = 7
@@ -85,7 +84,7 @@ def test_every_name_is_tested():
     assert set(bleugrad.metrics.__all__) == {"BLEUCallback", "ExpectedScore", "TokenScore"}
 
 
-SHARED = {name: CHANGES[name] for name in ("eos_id", "word_start", "ignore_index")}
+SHARED = {name: CHANGES[name] for name in ("eos_id", "word_start")}
 
 
 def test_other_scores():

@@ -1,103 +1,69 @@
-"""The contribution of each n-gram of the references to the expected matches of its order.
+"""The contribution of each n-gram of the references to the expected matches of its order, and its windows."""
 
-Expected matches are a sum over n-grams. So the functions of the loss run on a batch with one n-gram per sentence, all
-with the same rows.
-"""
-
-from dataclasses import replace
-from typing import NamedTuple
+from collections import defaultdict
 
 import torch
 from torch import Tensor
 
 from bleugrad.backends.torch.windows import window_probabilities
-from bleugrad.matches import Bound
-from bleugrad.matches.exact import completed_matches
-from bleugrad.matches.statistics import RowWindows, row_statistics
-from bleugrad.outputs.rows import TokenProbabilities
+from bleugrad.matches import Bound, Exact
+from bleugrad.matches.statistics import RowWindows
 from bleugrad.references.ngrams import Patterns
 from bleugrad.references.sequences import References
-from bleugrad.references.targets import Targets
-from bleugrad.references.words import Words
 
 BLOCK_ELEMENTS = 2**22
 """Maximum elements of a working tensor of a block of n-grams."""
 
 
-class Contributions(NamedTuple):
-    """The contributions of P n-grams: n - 1, column among the patterns and clip c_g (P,), exact and bounded matches.
+def contributions(windows: RowWindows, units: References) -> list[list[tuple[float, float, int]]]:
+    """Exact expectation, bound and clip of each n-gram of one sentence, for each order. O(P T N L) time.
 
-    ``completed`` (P, T) are the expected new matches completed at each position, exact; ``bound`` (P,) is the paper's.
+    Expected matches are a sum over n-grams. So they are computed for a batch with one n-gram per sentence, all with the
+    same rows. N-grams are in the order of their first occurrence.
     """
+    patterns = windows.patterns
+    parts: list[list[tuple[float, float, int]]] = [[] for _ in range(patterns.clips.shape[1])]
+    size = max(1, BLOCK_ELEMENTS // max(1, windows.probs.numel() * patterns.clips.shape[1]))
+    for block in patterns.clips[0].nonzero().split(size):
+        times, (orders, columns) = len(block), block.unbind(1)
+        clips = patterns.clips.new_zeros(times, *patterns.clips.shape[1:])
+        clips[torch.arange(times), orders, columns] = patterns.clips[0, orders, columns]
+        spans = None if patterns.spans is None else patterns.spans.expand(times, -1)
+        separate = Patterns(clips, patterns.overlaps.expand(-1, times, -1, -1), spans)
+        ids = units.ids.flatten(1).expand(times, -1)
+        repeated = windows.repeated(times, windows.probs.expand(-1, times, -1), ids, separate)
+        exact, bound = (repeated.matches(method).sum(1) for method in (Exact(), Bound()))
+        found = (exact, bound, clips.sum((1, 2)))
+        for order, *part in zip(*(values.tolist() for values in (orders, *found)), strict=True):
+            parts[order].append(tuple(part))
+    return parts
 
-    order_index: Tensor
-    column: Tensor
-    clips: Tensor
-    completed: Tensor
-    bound: Tensor
 
-
-def contributions(gathered: TokenProbabilities, targets: Targets) -> Contributions:
-    """Exact expectation and bound of each n-gram of one sentence. O(P T N L) time."""
-    patterns = targets.patterns
-    assert patterns is not None
-    order_index, column = patterns.clips[0].nonzero().unbind(1)
-    completed, bound = [], []
-    size = max(1, BLOCK_ELEMENTS // max(1, gathered.match_probs[0].numel() * patterns.clips.shape[1]))
-    for orders, columns in zip(order_index.split(size), column.split(size), strict=True):
-        repeated, repeated_targets = _repeat(gathered, targets, _separate(patterns, orders, columns))
-        statistics = row_statistics(repeated.match_probs, repeated.opening, repeated_targets, Bound())
-        assert statistics.windows is not None
-        bound.append(statistics.matches.sum(1))
-        completed.append(completed_matches(statistics.windows).sum(2).t())
-    clips = patterns.clips[0, order_index, column]
-    return Contributions(order_index, column, clips, torch.cat(completed), torch.cat(bound))
+def occurrences(units: References, order: int) -> list[list[int]]:
+    """Start indices of each n-gram among the units of all references, in the order of their first occurrence."""
+    found, first = defaultdict(list), 0
+    for row, length in zip(units.ids[0].tolist(), units.lengths[0].tolist(), strict=True):
+        for start in range(length - order + 1):
+            found[tuple(row[start : start + order])].append(first + start)
+        first += length
+    return list(found.values())
 
 
 def windows_by_start(windows: RowWindows, units: References) -> Tensor:
-    """(N, T, L): probability that the n units from column j occur from position t; NaN if they do not fit."""
-    patterns = windows.patterns
-    max_order = patterns.clips.shape[1]
-    steps, _, columns = windows.probs.shape
+    """(N, T, U): probability that the n units from unit j on occur from position t; NaN if they do not fit."""
+    patterns, (steps, _, columns) = windows.patterns, windows.probs.shape
+    max_order, width = patterns.clips.shape[1], units.ids.shape[2]
     ending = window_probabilities(windows.probs, patterns.spans, 0, columns, max_order)[:, :, 0]
     if windows.boundary is not None:
         ending = ending * windows.boundary[:, None]
-    width = units.ids.shape[2]
     spans = torch.ones(columns, dtype=torch.long) if patterns.spans is None else patterns.spans[0]
-    starting = torch.full((max_order, steps, columns), torch.nan, dtype=ending.dtype)
-    for column in range(columns):
-        left = int(units.lengths[0, column // width]) - column % width
-        for order in range(1, min(max_order, left) + 1):
-            tokens = int(spans[column : column + order].sum())
-            if tokens <= steps:
-                starting[order - 1, : steps - tokens + 1, column] = ending[tokens - 1 :, order - 1, column]
-    return starting
-
-
-def _separate(patterns: Patterns, order_index: Tensor, column: Tensor) -> Patterns:
-    """The patterns of one sentence, repeated, each with one nonzero clip."""
-    number = order_index.shape[0]
-    clips = torch.zeros_like(patterns.clips).repeat(number, 1, 1)
-    clips[torch.arange(number), order_index, column] = patterns.clips[0, order_index, column]
-    shifts, _, *rest = patterns.overlaps.shape
-    spans = None if patterns.spans is None else patterns.spans.expand(number, -1)
-    return Patterns(clips, patterns.overlaps.expand(shifts, number, *rest), spans)
-
-
-def _repeat(gathered: TokenProbabilities, targets: Targets, patterns: Patterns) -> tuple[TokenProbabilities, Targets]:
-    number = patterns.clips.shape[0]
-
-    def again(values: Tensor) -> Tensor:
-        return values.expand(number, *values.shape[1:]) if values.numel() else values
-
-    def repeated(references: References) -> References:
-        return References(again(references.ids), again(references.lengths))
-
-    words = targets.words
-    if words is not None:
-        words = Words(repeated(words.references), again(words.starts), again(words.spans), again(words.continued))
-    tokens = repeated(targets.tokens)
-    units = tokens if words is None else words.references
-    limits, columns = again(targets.limits), again(targets.columns)
-    targets = replace(targets, limits=limits, tokens=tokens, units=units, columns=columns, words=words)
-    return TokenProbabilities(*map(again, gathered[:3])), replace(targets, patterns=patterns)
+    starting = []
+    for reference, length in enumerate(units.lengths[0].tolist()):
+        for unit in range(length):
+            column, found = reference * width + unit, torch.full((max_order, steps), torch.nan, dtype=ending.dtype)
+            for order in range(1, min(max_order, length - unit) + 1):
+                tokens = int(spans[column : column + order].sum())
+                if tokens <= steps:
+                    found[order - 1, : steps - tokens + 1] = ending[tokens - 1 :, order - 1, column]
+            starting.append(found)
+    return torch.stack(starting, 2)

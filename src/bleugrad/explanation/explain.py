@@ -1,28 +1,25 @@
-"""The explanation of the loss for one sentence, from logits and a reference."""
+"""The explanation of the loss for one sentence, from logits and references."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from bleugrad.arguments import check_choice, check_int
+from bleugrad.arguments import check_int
 from bleugrad.backends.torch.sampled_tokens import draw_tokens
-from bleugrad.expectation import expected_bleu, expected_score
-from bleugrad.explanation.contributions import contributions, windows_by_start
-from bleugrad.explanation.reference_texts import ReferenceTexts, used_columns
-from bleugrad.explanation.result import Explanation, NGram, Order, SampledBLEU, TokenGradient, check_cells
-from bleugrad.matches import Exact
-from bleugrad.matches.statistics import ExpectedStatistics, row_statistics
-from bleugrad.outputs.rows import Rows, TokenProbabilities, check_floating
-from bleugrad.references.targets import Targets, check_mask, prepare_targets
-from bleugrad.scores.bleu import BLEU
-from bleugrad.scores.results import ExpectedBLEUResult
+from bleugrad.expectation import Expectation, expected_statistics
+from bleugrad.explanation.contributions import contributions, occurrences, windows_by_start
+from bleugrad.explanation.result import Explanation, NGram, Order, SampledScore, check_cells
+from bleugrad.matches.statistics import ExpectedStatistics
+from bleugrad.outputs.rows import check_floating
+from bleugrad.references.targets import Targets
+from bleugrad.scores.bleu import BLEU, closest_lengths, mean_totals
+from bleugrad.scores.interval import certified_interval
 from bleugrad.scores.score import Score, check_score
 from bleugrad.scores.token_score import token_score
 
-PADDING = -100
 MOST_CELLS = 2**22
 """Maximum cells of an explanation; 1,000 x 1,000 x 4 take about 2 minutes and 2 GB."""
 
@@ -30,46 +27,31 @@ SAMPLE_BLOCK = 256
 """Sampled hypotheses scored at once."""
 
 
+@torch.no_grad()
 def explain(
     logits: Tensor,
-    reference: Sequence[int] | Sequence[Sequence[int]] | Tensor,
+    references: Sequence[int] | Sequence[Sequence[int]] | Tensor,
     *,
-    tokens: Sequence[str] | None = None,
     vocabulary: Sequence[str] | None = None,
-    mask: Tensor | None = None,
     eos_id: int | None = None,
     word_start: Tensor | None = None,
-    max_order: int = 4,
-    weights: Sequence[float] | None = None,
-    smoothing: float = 1.0,
-    score: Score | None = None,
-    method: str = "exact",
+    score: Score = BLEU(),  # noqa: B008
     samples: int = 1000,
-    seed: int = 0,
 ) -> Explanation:
     """Explain the loss of one sentence: the numbers behind :func:`bleugrad.expected_bleu`, per n-gram.
 
     Everything is computed in float64 on the CPU. The exact contributions of the n-grams sum to the expected matches of
-    ``expected_bleu(logits[None], [reference])``, and their bounds to those of ``method="bound"``.
+    ``expected_bleu(logits[None], [references])``, and their bounds to those of ``method="bound"``.
 
     Args:
         logits: (T, V), one sentence.
-        reference: (R,) token ids, or several references as nested lists or a (K, R) tensor padded with -100.
-        tokens: T labels of the positions; default: the likeliest tokens.
+        references: (R,) token ids, or several references as nested lists or a (K, R) tensor padded with -100.
         vocabulary: V texts, one per id; default: the ids.
-        mask: (T,) bool, True for positions that count; others are removed.
         eos_id: makes the length random, as in :func:`bleugrad.expected_bleu`.
         word_start: (V,) bool, tokens that start a word; then words are counted.
-        max_order: highest n-gram order N.
-        weights: N non-negative numbers that sum to 1, uniform by default.
-        smoothing: s, added to matches and totals of every order.
-        score: :class:`bleugrad.ROUGE`, :class:`bleugrad.GLEU`, :class:`bleugrad.NIST` or another score, which is
-            explained instead of BLEU: value, gradient, samples and argmax are of it, and no interval is certified. Its
-            orders replace ``max_order``. The options of BLEU, ``max_order``, ``weights`` and ``smoothing``, are refused
-            beside it.
-        method: method of the loss whose gradient is shown, "exact" or "bound".
-        samples: number of sampled hypotheses for the check of E[BLEU], at least 2, or 0 for none.
-        seed: random seed of the samples.
+        score: :class:`bleugrad.BLEU`, or another score such as :class:`bleugrad.ROUGE`, for which no interval is
+            certified; precisions and brevity penalty remain those of BLEU.
+        samples: number of sampled hypotheses that estimate the expected score, at least 2, or 0 for none.
 
     Time is O(P T N L) for P distinct n-grams. T N L may be at most 4,194,304, for instance 1,000 positions, 1,000
     reference tokens and 4 orders; longer sentences raise ValueError.
@@ -77,205 +59,129 @@ def explain(
     Example:
         >>> import torch, bleugrad
         >>> logits = torch.zeros(3, 2)  # p = 0.5 everywhere
-        >>> seen = bleugrad.explain(logits, [0, 0], vocabulary=["a", "b"], max_order=1)
+        >>> seen = bleugrad.explain(logits, [0, 0], vocabulary=["a", "b"], score=bleugrad.BLEU(max_order=1))
         >>> (ngram,) = seen.orders[0].ngrams
         >>> ngram.text, ngram.clip, ngram.exact, ngram.bound, ngram.above
         (('a',), 2, 1.375, 1.5, True)
     """
-    check_choice("method", method, ("exact", "bound"))
-    if score is not None:
-        check_score(score)
-        if (max_order, weights, smoothing) != (4, None, 1.0):
-            found = f"score is {score!r} beside max_order, weights or smoothing, which are options of BLEU"
-            raise ValueError(f"{found}; expected score=bleugrad.BLEU(max_order, weights, smoothing)")
-        max_order = score.max_order
-    bleu = score if isinstance(score, BLEU) else BLEU(max_order, weights, smoothing)
-    other = None if score is None or isinstance(score, BLEU) else score
-    rows, labels = _counted_rows(logits, mask, _check_labels("tokens", tokens, logits, 0))
-    targets = _targets(reference, rows, eos_id, word_start, max_order)
-    check_cells("the explanation", rows.shape[0], int(targets.tokens.lengths.sum()), max_order, MOST_CELLS)
-    texts = ReferenceTexts(_check_labels("vocabulary", vocabulary, rows, 1), targets)
+    rows = check_floating("logits", logits, "(T, V)", 2).detach().to("cpu", torch.float64)
+    if rows.numel() == 0:
+        raise ValueError(f"logits has shape {tuple(logits.shape)}; expected at least one position")
+    text = _check_vocabulary(vocabulary, rows.shape[1])
+    check_score(score)
     if not 0 <= check_int("samples", samples) < 2**31 or samples == 1:
-        raise ValueError(
-            f"samples is {samples}; expected 0, or 2 or more below 2**31, because one sample has no standard error"
-        )
-    check_int("seed", seed)
+        raise ValueError(f"samples is {samples}; expected 0, or 2 or more for a standard error, below 2**31")
 
-    gathered = Rows(rows[None]).token_probabilities(targets.columns, None, targets.word_start)
-    statistics = row_statistics(gathered.match_probs, gathered.opening, targets, Exact())
-    exact, exact_value, exact_gradient = _score(rows, targets, bleu, other, "exact")
-    bound, bound_value, bound_gradient = _score(rows, targets, bleu, other, "bound")
-    gradient = exact_gradient if method == "exact" else bound_gradient
+    statistics, targets, value, gradient = _differentiated(rows, references, "exact", eos_id, word_start, score)
+    if not targets.tokens.lengths.any():
+        raise ValueError("references is empty; expected at least one token before EOS")
+    check_cells("the explanation", rows.shape[0], int(targets.tokens.lengths.sum()), score.max_order, MOST_CELLS)
+    bounded, _, bound_value, _ = _differentiated(rows, references, "bound", eos_id, word_start, score)
 
-    probs = rows.softmax(-1)
+    probs, lengths = rows.softmax(-1), statistics.lengths
     best_probs, best = probs.max(-1)
-    argmax = tuple(map(texts.token, best.tolist()))
-    ids = targets.tokens.ids.flatten()[used_columns(targets.tokens)]
+    reach = rows.new_ones(rows.shape[0])
+    if statistics.windows is not None and statistics.windows.ending is not None:
+        reach[1:] = statistics.windows.ending.survival[:-1, 0]
+    bleu = score if isinstance(score, BLEU) else BLEU(score.max_order)
+    _, precisions, penalty = bleu.factors(statistics, "sentence")
+    lower, upper = certified_interval(statistics, bleu) if bleu is score else (None, None)
+    ids = [token for reference in _ids(targets) for token in reference]
+    tokens, units = _texts(text, targets)
     return Explanation(
-        positions=argmax if labels is None else labels,
-        argmax=argmax,
+        score=f"BLEU-{bleu.max_order} with smoothing {bleu.smoothing:g}" if bleu is score else repr(score),
+        in_words=targets.words is not None,
+        argmax=tuple(map(text, best.tolist())),
         argmax_probs=best_probs,
-        references=texts.references(),
-        units=texts.units(),
+        references=tokens,
+        units=units,
         match_probs=probs[:, ids],
         eos_probs=None if eos_id is None else probs[:, eos_id],
-        reach=_reach(statistics, rows),
-        orders=_orders(gathered, statistics, texts, exact, bound),
-        gradient=TokenGradient(
-            reference=gradient[:, ids],
-            argmax=gradient.gather(1, best[:, None]).squeeze(1),
-            eos=None if eos_id is None else gradient[:, eos_id],
-            norm=gradient.norm(dim=1),
-        ),
-        value=exact_value,
+        reach=reach,
+        orders=_orders(statistics, bounded, precisions, [unit for reference in units for unit in reference]),
+        gradient=gradient[:, ids],
+        eos_gradient=None if eos_id is None else gradient[:, eos_id],
+        gradient_norm=gradient.norm(dim=1),
+        value=value,
         bound_value=bound_value,
-        lower=None if exact.lower is None or other else exact.lower.item(),
-        upper=math.inf if exact.upper is None or other else exact.upper.item(),
-        sampled=_sampled_score(probs, targets, other or bleu, samples, seed) if samples else None,
-        argmax_bleu=_sentence_score(best[None], targets, other or bleu).item(),
-        brevity_penalty=exact.brevity_penalty.item(),
-        expected_length=exact.hypothesis_lengths.item(),
-        reference_length=exact.reference_lengths.item(),
-        score=None if other is None else repr(other),
-        smoothing=bleu.smoothing,
-        weights=bleu.weights,
-        method=method,
-        in_words=targets.words is not None,
+        lower=None if lower is None else lower.item(),
+        upper=None if upper is None else upper.item(),
+        sampled=_sampled(probs, targets, score, samples) if samples else None,
+        argmax_value=_score_of_ids(best[None], targets, score).item(),
+        brevity_penalty=penalty.item(),
+        expected_length=lengths.mean().item(),
+        reference_length=(closest_lengths(statistics.references, lengths.support) * lengths.probs).sum().item(),
     )
 
 
-def _counted_rows(
-    logits: Tensor, mask: Tensor | None, labels: tuple[str, ...] | None
-) -> tuple[Tensor, tuple[str, ...] | None]:
-    """The logits of the positions that count, and their labels."""
-    rows = check_floating("logits", logits, "(T, V)", 2).detach().to("cpu", torch.float64)
-    if mask is not None:
-        mask = check_mask(mask[None] if isinstance(mask, Tensor) else mask, 1, rows.shape[0], rows.device)[0]
-        rows = rows[mask]
-        if labels is not None:
-            labels = tuple(label for label, counts in zip(labels, mask.tolist(), strict=True) if counts)
-    if rows.numel() == 0:
-        raise ValueError(f"logits has shape {tuple(logits.shape)}; expected at least one position that counts")
-    return rows, labels
+def _check_vocabulary(vocabulary: Sequence[str] | None, size: int) -> Callable[[int], str]:
+    """The function that returns the text of a token id."""
+    if vocabulary is None:
+        return str
+    if isinstance(vocabulary, str) or not isinstance(vocabulary, Sequence):
+        raise TypeError(f"vocabulary is a {type(vocabulary).__name__}; expected a list of texts")
+    if len(vocabulary) != size:
+        raise ValueError(f"vocabulary has {len(vocabulary)} entries; expected {size}, the logits' V")
+    return lambda token: str(vocabulary[token])
 
 
-def _targets(
-    reference: Sequence[int] | Sequence[Sequence[int]] | Tensor,
-    rows: Tensor,
-    eos_id: int | None,
-    word_start: Tensor | None,
-    max_order: int,
-) -> Targets:
-    references = reference[None] if isinstance(reference, Tensor) else [reference]
-    targets = prepare_targets(
-        (1, *rows.shape),
-        rows.device,
-        None,
-        references,  # type: ignore[arg-type]  # prepare_targets checks the nesting
-        None,
-        eos_id=eos_id,
-        ignore_index=PADDING,
-        word_start=word_start,
-        max_order=max_order,
-        name="reference",
-    )
-    if not targets.tokens.lengths.any():
-        raise ValueError("reference is empty; expected at least one token before EOS")
-    return targets
-
-
-def _options(targets: Targets) -> dict[str, Any]:
-    """The options that the public functions share, with the padded references (1, K, R)."""
-    ids, lengths = targets.tokens.ids, targets.tokens.lengths
-    return {
-        "references": torch.where(torch.arange(ids.shape[2]) < lengths[..., None], ids, PADDING),
-        "level": "sentence",
-        "eos_id": targets.eos_id,
-        "ignore_index": PADDING,
-        "word_start": targets.word_start,
-    }
-
-
-def _score(
-    rows: Tensor, targets: Targets, bleu: BLEU, other: Score | None, method: str
-) -> tuple[ExpectedBLEUResult, float, Tensor]:
-    """The result of a method, the value of BLEU or of the other score, and the gradient (T, V) of 1 - value."""
-    leaf, options = rows.clone().requires_grad_(), _options(targets) | {"method": method}
+def _differentiated(
+    rows: Tensor, references: Any, method: str, eos_id: int | None, word_start: Tensor | None, score: Score
+) -> tuple[ExpectedStatistics, Targets, float, Tensor]:
+    """The expected statistics by a method, the targets, the score, and the gradient (T, V) of 1 - score."""
+    leaf, expectation = rows.clone().requires_grad_(), Expectation(score, method, "sentence", eos_id)
+    batch = references[None] if isinstance(references, Tensor) else [references]
     with torch.enable_grad():
-        result = expected_bleu(
-            leaf[None], max_order=bleu.max_order, weights=bleu.weights, smoothing=bleu.smoothing, **options
-        )
-        value = result.value if other is None else expected_score(leaf[None], score=other, **options).value
-        (gradient,) = torch.autograd.grad(1 - value.sum(), leaf)
-    return result, value.item(), gradient
+        statistics, targets = expected_statistics(leaf[None], expectation, references=batch, word_start=word_start)
+        value = score.value(statistics, "sentence", None).squeeze(0)
+        (gradient,) = torch.autograd.grad(1 - value, leaf, retain_graph=True)
+    return statistics, targets, value.item(), gradient
 
 
-def _sentence_score(tokens: Tensor, targets: Targets, score: Score) -> Tensor:
-    """The score of hypotheses (S, T), cut before EOS, against the references of one sentence: (S,)."""
-    options = _options(targets)
-    options["references"] = options["references"].expand(tokens.shape[0], -1, -1)
-    return token_score(tokens, score=score, **options)
+def _ids(targets: Targets) -> list[list[int]]:
+    """The token ids of each reference."""
+    tokens = targets.tokens
+    return [row[:length] for row, length in zip(tokens.ids[0].tolist(), tokens.lengths[0].tolist(), strict=True)]
 
 
-def _sampled_score(probs: Tensor, targets: Targets, score: Score, samples: int, seed: int) -> SampledBLEU:
-    """Mean score of ``samples`` hypotheses drawn from the rows ``probs`` (T, V), an unbiased estimate of its mean."""
-    uniform = torch.rand(probs.shape[0], samples, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+def _texts(text: Callable[[int], str], targets: Targets) -> tuple[tuple[tuple[str, ...], ...], ...]:
+    """The tokens of each reference, and its units: tokens or words."""
+    tokens = tuple(tuple(map(text, reference)) for reference in _ids(targets))
+    if (words := targets.words) is None:
+        return tokens, tokens
+    every, width = [text(token) for token in targets.tokens.ids.flatten().tolist()], words.references.ids.shape[2]
+    spans = zip(words.starts[0].tolist(), words.spans[0].tolist(), strict=True)
+    joined = ["".join(every[start : start + span]) for start, span in spans]
+    sizes = words.references.lengths[0].tolist()
+    return tokens, tuple(tuple(joined[k * width : k * width + size]) for k, size in enumerate(sizes))
+
+
+def _score_of_ids(hypotheses: Tensor, targets: Targets, score: Score) -> Tensor:
+    """The score of each hypothesis of token ids (S, T)."""
+    references, word_start = [_ids(targets)] * len(hypotheses), targets.word_start
+    return token_score(hypotheses, references, score, level="sentence", eos_id=targets.eos_id, word_start=word_start)
+
+
+def _sampled(probs: Tensor, targets: Targets, score: Score, samples: int) -> SampledScore:
+    """Mean score of ``samples`` hypotheses drawn from the rows ``probs`` (T, V), unbiased."""
+    uniform = torch.rand(probs.shape[0], samples, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     tokens = draw_tokens(probs[None], uniform[None])[0].t()
-    values = torch.cat([_sentence_score(part, targets, score) for part in tokens.split(SAMPLE_BLOCK)])
-    return SampledBLEU(values.mean().item(), values.std().item() / math.sqrt(samples), samples)
-
-
-def _reach(statistics: ExpectedStatistics, rows: Tensor) -> Tensor:
-    reach = rows.new_ones(rows.shape[0])
-    assert statistics.windows is not None
-    if (ending := statistics.windows.ending) is not None:
-        reach[1:] = ending.survival[:-1, 0]
-    return reach
+    values = torch.cat([_score_of_ids(part, targets, score) for part in tokens.split(SAMPLE_BLOCK)])
+    return SampledScore(values.mean().item(), values.std().item() / math.sqrt(samples))
 
 
 def _orders(
-    gathered: TokenProbabilities,
-    statistics: ExpectedStatistics,
-    texts: ReferenceTexts,
-    exact: ExpectedBLEUResult,
-    bound: ExpectedBLEUResult,
+    exact: ExpectedStatistics, bound: ExpectedStatistics, precisions: Tensor, texts: Sequence[str]
 ) -> tuple[Order, ...]:
-    targets = texts.targets
-    assert statistics.windows is not None
-    windows = windows_by_start(statistics.windows, targets.units)
-    parts, max_order = contributions(gathered, targets), statistics.matches.shape[1]
-    units = [unit for reference in texts.units() for unit in reference]
-    ngrams: list[list[NGram]] = [[] for _ in range(max_order)]
-    occurrences = [texts.occurrences(order) for order in range(1, max_order + 1)]
-    for index, column, clip, completed, upper in zip(*parts, strict=True):
-        places = occurrences[index][int(column)]
-        text = tuple(units[places[0] : places[0] + int(index) + 1])
-        exact_matches, completed_matches = completed.sum().item(), tuple(completed.tolist())
-        ngrams[index].append(NGram(text, tuple(places), int(clip), exact_matches, upper.item(), completed_matches))
-    return tuple(
-        Order(
-            number=index + 1,
-            windows=windows[index][:, used_columns(targets.units)],
-            ngrams=tuple(ngrams[index]),
-            exact=exact.matches[0, index].item(),
-            bound=bound.matches[0, index].item(),
-            total=exact.totals[0, index].item(),
-            precision=exact.precisions[0, index].item(),
+    """The matches of each order; ``texts`` are those of all units of the references."""
+    assert exact.windows is not None
+    units, totals, orders = exact.references, mean_totals(exact.lengths, precisions.shape[1]), []
+    windows, parts = windows_by_start(exact.windows, units), contributions(exact.windows, units)
+    table = torch.cat([exact.matches, bound.matches, totals, precisions]).t().tolist()
+    for number, (matches, bounds, total, precision) in enumerate(table, start=1):
+        ngrams = tuple(
+            NGram(*part, tuple(texts[places[0] : places[0] + number]), tuple(places))
+            for places, part in zip(occurrences(units, number), parts[number - 1], strict=True)
         )
-        for index in range(max_order)
-    )
-
-
-def _check_labels(name: str, labels: Sequence[str] | None, logits: Tensor, axis: int) -> tuple[str, ...] | None:
-    """The checked labels, one per entry of an axis of the logits, or None."""
-    if labels is None:
-        return None
-    if isinstance(labels, str) or not isinstance(labels, Sequence):
-        raise TypeError(f"{name} is a {type(labels).__name__}; expected a list of texts")
-    expected = check_floating("logits", logits, "(T, V)", 2).shape[axis]
-    if len(labels) != expected:
-        raise ValueError(f"{name} has {len(labels)} entries; expected {expected}, the logits' {'TV'[axis]}")
-    for index, label in enumerate(labels):
-        if not isinstance(label, str):
-            raise TypeError(f"{name}[{index}] is a {type(label).__name__}; expected a text")
-    return tuple(labels)
+        orders.append(Order(matches, bounds, total, precision, number, windows[number - 1], ngrams))
+    return tuple(orders)

@@ -1,24 +1,24 @@
 "use strict";
 // Draws the page from the numbers in #data. Texts are only ever set as text, never as markup.
 (() => {
-  const data = JSON.parse(document.getElementById("data").textContent);
+  const checkpoints = JSON.parse(document.getElementById("data").textContent);
+  const {references, units: unitsOf, score, in_words: inWords} = checkpoints[0];  // the same in all of them
   const tip = document.getElementById("tip");
-  const tokens = data.references.flat();
-  const units = data.units.flat();
+  const tokens = references.flat();
+  const units = unitsOf.flat();
   const firsts = (groups) => new Set(groups.slice(0, -1).reduce((sums, group) =>
     [...sums, (sums.at(-1) ?? 0) + group.length], []));
-  const firstTokens = firsts(data.references);
-  const firstUnits = firsts(data.units);
-  const unit = data.words ? "word" : "token";
-  const last = data.checkpoints.length - 1;
-  const state = {step: last, view: data.words ? 0 : 1};  // view 0: tokens, where words are counted
+  const firstTokens = firsts(references);
+  const firstUnits = firsts(unitsOf);
+  const unit = inWords ? "word" : "token";
+  const last = checkpoints.length - 1;
+  const state = {step: last, view: inWords ? 0 : 1};  // view 0: tokens, where words are counted
 
   // ---- small helpers ----
   const number = (value) => value === null ? "none"
     : value !== 0 && Math.abs(value) < 5e-5 ? value.toExponential(2) : value.toFixed(4);
-  const name = data.score ?? "BLEU";
-  const bleu = (value) => (100 * value).toFixed(2);
-  const shown = () => data.checkpoints[state.step];
+  const isAbove = ({exact, bound}) => bound > exact + 1e-12;
+  const shown = () => checkpoints[state.step];
   const order = () => Math.max(1, state.view);
 
   function make(tag, options = {}, ...children) {
@@ -133,7 +133,7 @@
         make("th", {scope: "col", "data-column": key, class: apart ? "apart" : "", title: text},
           make("span", {}, text))),
       ...(tail ? [make("th", {scope: "col", class: "norm quiet"}, tailTitle)] : []));
-    const cells = at.positions.map((_, t) => columns.map(({key, apart}) => {
+    const cells = at.argmax.map((_, t) => columns.map(({key, apart}) => {
       const {text, alpha, tint, none, tip: content} = cell(t, key);
       const node = make("td", {
         role: "gridcell", "data-row": t, "data-column": key,
@@ -142,7 +142,7 @@
       }, text);
       return tipped(node, content);
     }));
-    const body = at.positions.map((text, t) => make("tr", {},
+    const body = at.argmax.map((text, t) => make("tr", {},
       make("th", {scope: "row", title: text}, make("small", {}, String(t + 1)), text),
       ...cells[t], ...(tail ? [tail(t)] : [])));
     const table = make("table", {role: "grid", "aria-label": label},
@@ -158,48 +158,48 @@
   function tokenTip(t, j) {
     const at = shown();
     const lines = [
-      ["probability", number(at.probs[t][j])],
-      [`likeliest: ${at.argmax[t]}`, number(at.argmaxProbs[t])],
-      ["gradient on its logit", number(at.gradient.reference[t][j])],
+      ["probability", number(at.match_probs[t][j])],
+      [`likeliest: ${at.argmax[t]}`, number(at.argmax_probs[t])],
+      ["gradient on its logit", number(at.gradient[t][j])],
     ];
-    if (at.eos) lines.push(["position reached", number(at.reach[t])]);
+    if (at.eos_probs) lines.push(["position reached", number(at.reach[t])]);
     return {title: `${tokens[j]} at ${place(t)}`, lines};
   }
 
   function endTip(t) {
     const at = shown();
     return {title: `end at ${place(t)}`, lines: [
-      ["probability", number(at.eos[t])], ["gradient on its logit", number(at.gradient.eos[t])],
+      ["probability", number(at.eos_probs[t])], ["gradient on its logit", number(at.eos_gradient[t])],
       ["position reached", number(at.reach[t])]]};
   }
 
-  const ngramAt = (n, j) => data.ngrams[n - 1].findIndex((ngram) => ngram.columns.includes(j));
+  const ngramAt = (n, j) => shown().orders[n - 1].ngrams.find((ngram) => ngram.columns.includes(j));
 
   function windowTip(t, j, n) {
     const at = shown();
     const value = at.orders[n - 1].windows[t][j];
-    const index = ngramAt(n, j);
+    const ngram = ngramAt(n, j);
     const lines = [["probability from here on", number(value)]];
-    if (!data.words && value !== null) {
-      const factors = [...Array(n).keys()].map((k) => at.probs[t + k][j + k].toFixed(3));
+    if (!inWords && value !== null) {
+      const factors = [...Array(n).keys()].map((k) => at.match_probs[t + k][j + k].toFixed(3));
       lines.push(["factors", factors.join(" × ")]);
     }
-    lines.push(["expected matches, exact", number(at.orders[n - 1].exacts[index])],
-      ["the bound", number(at.orders[n - 1].bounds[index])]);
-    return {title: `${data.ngrams[n - 1][index].text} from ${place(t)}`, lines};
+    lines.push(["expected matches, exact", number(ngram.exact)],
+      ["the bound", number(ngram.bound)]);
+    return {title: `${ngram.text.join(" ")} from ${place(t)}`, lines};
   }
 
   function drawProbabilities() {
     const at = shown();
     const n = state.view;
-    const byToken = n === 0 || (n === 1 && !data.words);
-    const end = at.eos ? [{key: "end", text: "(end)", apart: true}] : [];
+    const byToken = n === 0 || (n === 1 && !inWords);
+    const end = at.eos_probs ? [{key: "end", text: "(end)", apart: true}] : [];
     const columns = byToken
       ? [...tokens.map((text, key) => ({key, text, apart: firstTokens.has(key)})), ...end]
-      : units.map((_, key) => ({key, apart: firstUnits.has(key)})).filter(({key}) => ngramAt(n, key) >= 0)
-        .map((column) => ({...column, text: data.ngrams[n - 1][ngramAt(n, column.key)].text}));
+      : units.map((_, key) => ({key, apart: firstUnits.has(key)})).filter(({key}) => ngramAt(n, key))
+        .map((column) => ({...column, text: ngramAt(n, column.key).text.join(" ")}));
     const cell = (t, key) => {
-      const value = key === "end" ? at.eos[t] : byToken ? at.probs[t][key] : at.orders[n - 1].windows[t][key];
+      const value = key === "end" ? at.eos_probs[t] : byToken ? at.match_probs[t][key] : at.orders[n - 1].windows[t][key];
       return {
         text: value === null ? "–" : percent(value), none: value === null, alpha: value === null ? 0 : value ** .6,
         tip: () => key === "end" ? endTip(t) : byToken ? tokenTip(t, key) : windowTip(t, key, n),
@@ -210,18 +210,18 @@
       ? "Rows: positions of the hypothesis, named by their likeliest token. Columns: reference tokens. A cell is the "
         + "probability, in percent, of that token at that position. The loss needs nothing else from the model."
       : `A cell is the probability, in percent, that the ${n === 1 ? unit : `${n}-gram`} of its column starts at `
-        + `that position${at.eos ? ", if the hypothesis reaches it" : ""}.`;
+        + `that position${at.eos_probs ? ", if the hypothesis reaches it" : ""}.`;
     heatMap(probabilities, {label: heading.textContent, columns, cell});
   }
 
   function drawGradient() {
     const at = shown();
-    const {gradient} = at;
-    const most = Math.max(1e-300, ...gradient.reference.flat().map(Math.abs), ...(gradient.eos ?? []).map(Math.abs));
-    const longest = Math.max(1e-300, ...gradient.norm);
-    const end = at.eos ? [{key: "end", text: "(end)", apart: true}] : [];
+    const {gradient, eos_gradient: ends, gradient_norm: norms} = at;
+    const most = Math.max(1e-300, ...gradient.flat().map(Math.abs), ...(ends ?? []).map(Math.abs));
+    const longest = Math.max(1e-300, ...norms);
+    const end = at.eos_probs ? [{key: "end", text: "(end)", apart: true}] : [];
     const cell = (t, key) => {
-      const value = key === "end" ? gradient.eos[t] : gradient.reference[t][key];
+      const value = key === "end" ? ends[t] : gradient[t][key];
       const share = Math.abs(value) / most;
       return {
         text: share < .05 ? "" : value < 0 ? "↑" : "↓", alpha: share ** .6, tint: value < 0 ? "raise" : "lower",
@@ -231,8 +231,8 @@
     heatMap(gradients, {
       label: "Gradient on the logits", columns: [...tokens.map((text, key) =>
         ({key, text, apart: firstTokens.has(key)})), ...end], cell, tailTitle: "norm",
-      tail: (t) => make("td", {class: "norm"}, make("span", {}, number(gradient.norm[t])),
-        make("span", {class: "meter", style: {width: `${(100 * gradient.norm[t] / longest).toFixed(1)}%`}})),
+      tail: (t) => make("td", {class: "norm"}, make("span", {}, number(norms[t])),
+        make("span", {class: "meter", style: {width: `${(100 * norms[t] / longest).toFixed(1)}%`}})),
     });
     strongest.textContent = `darkest: ${number(most)}`;
   }
@@ -245,10 +245,11 @@
     const low = at.lower ?? 0;
     const parts = [0, .25, .5, .75, 1].map((value) =>
       make("span", {class: "tick", style: {left: left(value)}}, make("span", {}, String(100 * value))));
-    parts.push(make("span", {class: "axis"}),
-      make("span", {class: at.lower === null ? "band open" : "band",
-        style: {left: left(low), width: left(at.upper === null ? 0 : Math.max(0, at.upper - low))}}),
-      mark("bar", at.boundValue), mark("diamond", at.argmaxBleu));
+    if (at.upper !== null) {
+      parts.push(make("span", {class: at.lower === null ? "band open" : "band",
+        style: {left: left(low), width: left(Math.max(0, at.upper - low))}}));
+    }
+    parts.push(make("span", {class: "axis"}), mark("bar", at.bound_value), mark("diamond", at.argmax_value));
     if (at.sampled) {
       const [mean, error] = at.sampled;
       const [from, to] = [Math.max(0, mean - 2 * error), Math.min(1, mean + 2 * error)];
@@ -256,26 +257,15 @@
         mark("dot", mean));
     }
     scale.replaceChildren(...parts);
-    const tile = (name, kind, value, more = "") => make("div", {},
-      make("dt", {}, ...(kind ? [make("span", {class: `key ${kind}`})] : []), name),
-      make("dd", {}, value, ...(more ? [make("small", {}, ` ${more}`)] : [])));
-    const several = at.eos || data.words;
-    tiles.replaceChildren(
-      ...(at.upper === null ? [] : [tile("E[BLEU], certified", "band", at.lower === null ? `at most ${bleu(at.upper)}`
-        : `${bleu(at.lower)} to ${bleu(at.upper)}`)]),
-      ...(at.sampled ? [tile(`E[${name}], sampled`, "dot", bleu(at.sampled[0]),
-        `± ${bleu(at.sampled[1])} standard error, ${at.sampled[2]} samples`)] : []),
-      tile(`${name} of exact matches`, "", bleu(at.value), data.method === "exact" ? "training objective" : ""),
-      tile(`${name} of the paper's bound`, "bar", bleu(at.boundValue), data.method === "bound" ? "training objective" : ""),
-      tile(`${name} of the argmax`, "diamond", bleu(at.argmaxBleu)),
-      tile(`${several ? "Expected length" : "Length"}, ${unit}s`, "", at.length.toFixed(2),
-        `reference ${at.referenceLength.toFixed(2)}`),
-      tile("Brevity penalty", "", number(at.penalty), several ? "expected" : ""));
+    const kinds = {certified: "band", sampled: "dot", "paper's bound": "bar", argmax: "diamond"};
+    tiles.replaceChildren(...Object.entries(at.summary).map(([name, value]) => make("div", {},
+      make("dt", {}, ...(kinds[name] ? [make("span", {class: `key ${kinds[name]}`})] : []), name),
+      make("dd", {}, value))));
   }
 
   function drawCourse() {
     if (last === 0) return;
-    const all = data.checkpoints;
+    const all = checkpoints;
     const x = (index) => (1000 * index / last).toFixed(2);
     const y = (value) => (100 * (1 - value)).toFixed(2);
     const path = (values) => values.map((value, index) => `${x(index)},${y(value)}`);
@@ -283,14 +273,14 @@
     const middle = all.map((at) => at.sampled ? at.sampled[0] : at.value);
     const chart = draw("svg", {viewBox: "0 0 1000 100", preserveAspectRatio: "none", "aria-hidden": "true"},
       draw("polygon", {class: "sure", points: sure.join(" ")}),
-      draw("polyline", {class: "line argmax", points: path(all.map((at) => at.argmaxBleu)).join(" ")}),
+      draw("polyline", {class: "line argmax", points: path(all.map((at) => at.argmax_value)).join(" ")}),
       draw("polyline", {class: "line", points: path(middle).join(" ")}),
       draw("line", {class: "now", x1: x(state.step), x2: x(state.step), y1: 0, y2: 100}));
     chart.addEventListener("click", (event) => {
       const box = chart.getBoundingClientRect();
       go(Math.round(last * (event.clientX - box.left) / box.width));
     });
-    course.replaceChildren(chart, make("p", {class: "quiet"}, `E[${name}] from 0 to 100 over the checkpoints: ${data.score ? "" : "band = certified interval, "}`
+    course.replaceChildren(chart, make("p", {class: "quiet"}, `From 0 to 100 over the checkpoints: ${all[0].upper === null ? "" : "band = certified interval, "}`
       + `line = ${all[0].sampled ? "sampled" : "exact matches"}, dashed = argmax. Click to select a checkpoint.`));
   }
 
@@ -299,10 +289,10 @@
     const rows = shown().orders.map((at, index) => make("tr", {class: index + 1 === order() ? "chosen" : ""},
       make("th", {scope: "row"}, String(index + 1)),
       make("td", {class: "number"}, number(at.exact)),
-      make("td", {class: `number${at.bound > at.exact + 1e-12 ? " above" : ""}`}, number(at.bound)),
+      make("td", {class: `number${isAbove(at) ? " above" : ""}`}, number(at.bound)),
       make("td", {class: "number"}, number(at.total)),
       make("td", {class: "number"}, number(at.precision)),
-      make("td", {class: "above"}, at.bound > at.exact + 1e-12 ? "▲ above" : "")));
+      make("td", {class: "above"}, isAbove(at) ? "▲ above" : "")));
     orders.replaceChildren(make("table", {class: "orders"}, make("thead", {}, make("tr", {},
       ...["order", "exact matches", "bound", "total", "precision", ""].map((text) => make("th", {scope: "col"}, text)))),
     make("tbody", {}, ...rows)));
@@ -311,22 +301,22 @@
   function drawNgrams() {
     const n = order();
     const at = shown().orders[n - 1];
-    const most = Math.max(1e-300, ...at.exacts, ...at.bounds);
+    const most = Math.max(1e-300, ...at.ngrams.flatMap(({exact, bound}) => [exact, bound]));
     const meter = (value) => make("span", {class: "meter", style: {width: `${(100 * value / most).toFixed(1)}%`}});
-    const rows = data.ngrams[n - 1].map((ngram, index) => {
-      const [exact, bound, above] = [at.exacts[index], at.bounds[index], at.above[index]];
+    const rows = at.ngrams.map((ngram, index) => {
+      const {exact, bound, clip} = ngram;
+      const [text, above] = [ngram.text.join(" "), isAbove(ngram)];
       const row = make("tr", {class: "ngram", "data-index": index, "data-columns": ngram.columns.join(" ")},
-        make("td", {title: ngram.text}, ngram.text, ...(ngram.clip > 1 ? [` × ${ngram.clip}`] : [])),
+        make("td", {title: text}, text, ...(clip > 1 ? [` × ${clip}`] : [])),
         make("td", {class: "number"}, number(exact)),
         make("td", {class: `number${above ? " above" : ""}`}, number(bound)),
         make("td", {class: `number${above ? " above" : ""}`}, `${above ? "▲ +" : ""}${number(bound - exact)}`),
         make("td", {class: "bars"}, meter(exact), meter(bound)));
-      return tipped(row, () => ({title: ngram.text, lines: [
-        ["maximum matches", String(ngram.clip)], ["expected matches, exact", number(exact)],
-        ["the bound", number(bound)], ["bound − exact", number(bound - exact)],
-        [`largest part, completed at ${place(at.peaks[index])}`, number(at.peakValues[index])]]}));
+      return tipped(row, () => ({title: text, lines: [
+        ["maximum matches", String(clip)], ["expected matches, exact", number(exact)],
+        ["the bound", number(bound)], ["bound − exact", number(bound - exact)]]}));
     });
-    const above = at.above.filter(Boolean).length;
+    const above = at.ngrams.filter(isAbove).length;
     const empty = make("tr", {}, make("td", {colspan: 5, class: "quiet"}, `The references have no ${n}-gram.`));
     ngrams.replaceChildren(make("table", {class: "ngrams", "aria-label": `${n}-grams`},
       make("thead", {}, make("tr", {}, ...[`${n}-gram`, "exact", "bound", "bound − exact", ""].map((text, index) =>
@@ -339,7 +329,7 @@
     counted.textContent = `Expected matches of each ${n}-gram of the reference: the exact value and the paper's bound. `
       + `${above === 0 ? "The bound never exceeds the exact value."
         : `▲ The bound exceeds the exact value for ${above} of ${rows.length} ${n}-grams. It is a lower bound only for `
-        + `${data.words ? "tokens" : "n-grams"} that occur once and do not overlap themselves.`}`;
+        + `${inWords ? "tokens" : "n-grams"} that occur once and do not overlap themselves.`}`;
   }
 
   // ---- the page ----
@@ -392,7 +382,7 @@
   slider?.addEventListener("input", () => go(Number(slider.value)));
   const views = shown().orders.map((_, index) => [index + 1, `${index + 1}`]);
   const controls = make("div", {class: "controls"},
-    segments("order", "n-grams of order", data.words ? [[0, "tokens"], ...views] : views, state.view,
+    segments("order", "n-grams of order", inWords ? [[0, "tokens"], ...views] : views, state.view,
       (value) => { state.view = value; redraw(); }),
     ...(slider ? [make("div", {class: "stepper"}, make("label", {for: "step"}, "checkpoint"), slider, stepName)] : []));
 
@@ -403,18 +393,18 @@
     make("span", {}, swatch(.8, "lower"), " ↓ descent lowers it"), strongest);
 
   document.getElementById("page").append(
-    ...data.references.map((reference, index) => make("p", {class: "reference"},
-      make("span", {class: "quiet"}, data.references.length > 1 ? `Reference ${index + 1}: ` : "Reference: "),
+    ...references.map((reference, index) => make("p", {class: "reference"},
+      make("span", {class: "quiet"}, references.length > 1 ? `Reference ${index + 1}: ` : "Reference: "),
       reference.join(" "))),
-    make("p", {class: "quiet"}, `${data.score ?? `BLEU-${views.length}`} of ${unit}s, ${data.score ? "" : `smoothing ${data.smoothing}, `}`
-      + `${shown().eos ? "random length: the hypothesis ends before its first end token" : "fixed length"}.`),
+    make("p", {class: "quiet"}, `${score}, in ${unit}s; `
+      + `${shown().eos_probs ? "random length: the hypothesis ends before its first end token" : "fixed length"}.`),
     controls,
-    make("h2", {}, `Expected ${name}`), scale, tiles, course,
+    make("h2", {}, "Expected score, times 100"), scale, tiles, course,
     make("div", {class: "beside"}, make("section", {}, heading, explained, probabilities, legend),
       make("section", {}, make("h2", {}, "Expected matches"), orders, counted, ngrams)),
     make("h2", {}, "Gradient on each token"),
-    make("p", {class: "quiet"}, `The gradient of the loss, with ${data.method === "exact" ? "exact matches"
-      : "the paper's bound"}, on the logit of each reference token, and its norm over the whole vocabulary.`),
+    make("p", {class: "quiet"}, "The gradient of the loss on the logit of each reference token, and its norm over the "
+      + "whole vocabulary."),
     gradients, pushes);
   go(state.step);
 })();

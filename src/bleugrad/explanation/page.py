@@ -9,24 +9,49 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
 from html import escape
 from importlib.resources import files
 from typing import Any
 
 from torch import Tensor
 
-from bleugrad.explanation.result import MOST_PAGE_CELLS, Explanation, Order, check_cells
+from bleugrad.explanation.result import Explanation, check_cells
+
+MOST_PAGE_CELLS = 2**19
+"""Maximum cells of a page over all checkpoints, about 12 MB."""
+
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'sha256-{style_hash}'; \
+script-src 'sha256-{script_hash}'; base-uri 'none'; form-action 'none'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>What the loss sees</title>
+<style>{style}</style>
+</head>
+<body>
+<main>
+<h1>What the loss sees</h1>
+<div id="page"></div>
+<noscript><p>The last checkpoint as text. The interactive page needs JavaScript.</p>
+<pre>{text}</pre></noscript>
+</main>
+<div id="tip" role="tooltip" hidden></div>
+<script type="application/json" id="data">{data}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
 
 
-def explanation_page(
-    explanations: Sequence[Explanation], names: Sequence[str] | None = None, *, title: str = "What the loss sees"
-) -> str:
+def explanation_page(explanations: Sequence[Explanation], names: Sequence[str] | None = None) -> str:
     """A page of one explanation, or of several checkpoints with a slider.
 
     Args:
-        explanations: explanations of the same reference with the same options, in training order.
+        explanations: explanations of the same references with the same options, in training order.
         names: names of the checkpoints; default: their numbers.
-        title: plain text.
 
     Positions x reference tokens x orders x checkpoints may be at most 524,288, for instance 360 x 360 x 4 x 1.
     """
@@ -35,122 +60,51 @@ def explanation_page(
     labels = [str(number) for number in range(1, len(explanations) + 1)] if names is None else list(names)
     if len(labels) != len(explanations):
         raise ValueError(f"names has {len(labels)} entries; expected {len(explanations)}, one per explanation")
-    _check_same(explanations)
     first = explanations[0]
-    tokens, positions = sum(map(len, first.references)), max(len(seen.positions) for seen in explanations)
+    for index, other in enumerate(explanations):
+        for name in ("references", "units", "score"):
+            if (found := getattr(other, name)) != (wanted := getattr(first, name)):
+                raise ValueError(f"explanations[{index}] has {name} {found!r}; expected {wanted!r}, as in the first")
+    tokens, positions = sum(map(len, first.references)), max(len(seen.argmax) for seen in explanations)
     check_cells("the page", positions, tokens, len(first.orders), MOST_PAGE_CELLS, len(explanations))
-    style, script = _asset("page.css"), _asset("page.js")
-    fallback = explanations[-1].text(100, ngrams=10**6)
-    policy = (
-        f"default-src 'none'; style-src 'sha256-{_hash(style)}'; script-src 'sha256-{_hash(script)}'; "
-        "base-uri 'none'; form-action 'none'"
+    checkpoints = [
+        {"name": name, "summary": seen.summary(), **_record(seen)}
+        for name, seen in zip(labels, explanations, strict=True)
+    ]
+    style, script = (
+        files("bleugrad.explanation").joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js")
     )
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n<main>\n<h1>{escape(title)}</h1>\n"
-        f'<div id="page"></div>\n<noscript><p>The last checkpoint as text. The interactive page needs JavaScript.</p>\n'
-        f"<pre>{escape(fallback)}</pre></noscript>\n</main>\n"
-        f'<div id="tip" role="tooltip" hidden></div>\n'
-        f'<script type="application/json" id="data">{safe_json(_record(explanations, labels))}</script>\n'
-        f"<script>{script}</script>\n</body>\n</html>\n"
+    return PAGE.format(
+        style=style,
+        style_hash=_hash(style),
+        script=script,
+        script_hash=_hash(script),
+        text=escape(explanations[-1].text(100)),
+        data=safe_json(checkpoints),
     )
 
 
 def safe_json(value: Any) -> str:
-    r"""JSON that is safe inside a script element.
-
-    Example:
-        >>> safe_json(["</script>"])
-        '["\\u003c/script\\u003e"]'
-    """
+    """JSON that is safe inside a script element."""
     text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _check_same(explanations: Sequence[Explanation]) -> None:
-    first = explanations[0]
-    for index, other in enumerate(explanations):
-        for name in ("references", "units", "weights", "smoothing", "method", "in_words"):
-            found, wanted = getattr(other, name), getattr(first, name)
-            if found != wanted:
-                raise ValueError(f"explanations[{index}] has {name} {found!r}; expected {wanted!r}, as in the first")
+def _record(value: Any) -> Any:
+    """Dataclasses as dicts, tensors as nested lists of numbers with 9 significant digits, NaN as null."""
+    if isinstance(value, Tensor):
+        return _rounded(value.tolist())
+    if isinstance(value, tuple):
+        return [_record(part) for part in value]
+    if is_dataclass(value):
+        return {field.name: _record(getattr(value, field.name)) for field in fields(value)}
+    return value
 
 
-def _record(explanations: Sequence[Explanation], names: Sequence[str]) -> dict[str, Any]:
-    first = explanations[0]
-    return {
-        "references": first.references,
-        "units": first.units,
-        "words": first.in_words,
-        "smoothing": first.smoothing,
-        "score": first.score,
-        "method": first.method,
-        "weights": first.weights,
-        "ngrams": [
-            [{"text": " ".join(ngram.text), "columns": ngram.columns, "clip": ngram.clip} for ngram in order.ngrams]
-            for order in first.orders
-        ],
-        "checkpoints": [
-            {"name": name, **_checkpoint_record(seen)} for name, seen in zip(names, explanations, strict=True)
-        ],
-    }
-
-
-def _checkpoint_record(seen: Explanation) -> dict[str, Any]:
-    gradient, sampled = seen.gradient, seen.sampled
-    return {
-        "positions": seen.positions,
-        "argmax": seen.argmax,
-        "argmaxProbs": _numbers(seen.argmax_probs),
-        "probs": _numbers(seen.match_probs),
-        "eos": _numbers(seen.eos_probs),
-        "reach": _numbers(seen.reach),
-        "orders": [_order_record(order) for order in seen.orders],
-        "gradient": {
-            "reference": _numbers(gradient.reference),
-            "argmax": _numbers(gradient.argmax),
-            "eos": _numbers(gradient.eos),
-            "norm": _numbers(gradient.norm),
-        },
-        "value": seen.value,
-        "boundValue": seen.bound_value,
-        "lower": seen.lower,
-        "upper": None if seen.score else seen.upper,
-        "sampled": None if sampled is None else [sampled.mean, sampled.standard_error, sampled.samples],
-        "argmaxBleu": seen.argmax_bleu,
-        "penalty": seen.brevity_penalty,
-        "length": seen.expected_length,
-        "referenceLength": seen.reference_length,
-    }
-
-
-def _order_record(order: Order) -> dict[str, Any]:
-    peaks = [max(range(len(ngram.completed)), key=ngram.completed.__getitem__) for ngram in order.ngrams]
-    return {
-        "exact": order.exact,
-        "bound": order.bound,
-        "total": order.total,
-        "precision": order.precision,
-        "windows": _numbers(order.windows),
-        "exacts": _numbers([ngram.exact for ngram in order.ngrams]),
-        "bounds": _numbers([ngram.bound for ngram in order.ngrams]),
-        "above": [ngram.above for ngram in order.ngrams],
-        "peaks": peaks,
-        "peakValues": _numbers([max(ngram.completed) for ngram in order.ngrams]),
-    }
-
-
-def _numbers(values: Tensor | list[Any] | float | None) -> Any:
-    """Numbers with 9 significant digits, tensors as nested lists, NaN and None as null."""
-    if isinstance(values, Tensor | list):
-        return [_numbers(value) for value in (values.tolist() if isinstance(values, Tensor) else values)]
-    return None if values is None or math.isnan(values) else float(f"{values:.9g}")
-
-
-def _asset(name: str) -> str:
-    return files("bleugrad.explanation").joinpath(name).read_text(encoding="utf-8")
+def _rounded(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_rounded(part) for part in value]
+    return None if math.isnan(value) else float(f"{value:.9g}")
 
 
 def _hash(text: str) -> str:

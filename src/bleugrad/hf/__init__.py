@@ -1,19 +1,5 @@
 """Expected BLEU in the trainers of Hugging Face: ``Trainer``, ``Seq2SeqTrainer`` and TRL.
 
-====================  ==========================================================================================
-``BLEULoss``          the ``compute_loss_func``, for encoder-decoder and causal models
-``BLEUCollator``      batches with decoder inputs and, if given, several references
-``BLEUSchedule``      the callback that goes from cross-entropy to expected BLEU
-``BLEUMonitor``       the callback that logs expected BLEU and length, and can stop training
-``BLEUMetrics``       the ``compute_metrics``: sacreBLEU of the generated text
-``SentenceMean``      the trainer mixin for the plain mean over sentences
-``encode_completion`` prompt and completion as the features of a causal model
-``BLEUSFTTrainer``    the ``SFTTrainer`` of TRL with this loss
-``BLEUReward``        BLEU as a reward of GRPO and RLOO; ``bleu_reward`` is one with the usual settings
-``ScoreReward``       BLEU, ROUGE, GLEU or NIST of token ids as a reward, without decoding
-``TokenGRPOTrainer``  the ``GRPOTrainer`` of TRL with a reward for every token
-====================  ==========================================================================================
-
 Names are resolved on first use. The error of a missing library has the command that installs it.
 """
 
@@ -52,9 +38,4 @@ _HOMES = {
 
 __all__ = sorted(_HOMES)
 
-
-__getattr__ = resolver("bleugrad.hf", _HOMES)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = resolver("bleugrad.hf", _HOMES)

@@ -3,8 +3,6 @@
 Each check returns a message that names the mistake and the remedy, or None.
 """
 
-from typing import Any
-
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
@@ -20,11 +18,8 @@ def sampled(rows: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
 
 def ignored_labels(labels: Tensor) -> str | None:
     """No label counts."""
-    if (labels != IGNORED).any():
-        return None
-    return (
-        "all labels of the first batch are -100, so its loss is 0 and nothing is learnt; check how prompts are masked"
-    )
+    mistake = "all labels of the first batch are -100, so its loss is 0 and nothing is learnt"
+    return None if (labels != IGNORED).any() else f"{mistake}; check how prompts are masked"
 
 
 def padded_labels(labels: Tensor, pad_id: int | None, eos_id: int | None) -> str | None:
@@ -32,21 +27,18 @@ def padded_labels(labels: Tensor, pad_id: int | None, eos_id: int | None) -> str
     padding = labels == (IGNORED - 1 if pad_id is None else pad_id)
     if pad_id == eos_id:
         padding = padding[:, 1:] & padding[:, :-1]
-    if not padding.any():
-        return None
-    return f"labels contain the padding id {pad_id}; set padded labels to -100, as bleugrad.hf.BLEUCollator does"
+    message = f"labels contain the padding id {pad_id}; set padded labels to -100, as bleugrad.hf.BLEUCollator does"
+    return message if padding.any() else None
 
 
 def missing_ends(labels: Tensor, eos_id: int | None) -> str | None:
-    """Labels without EOS although the hypothesis ends there: not added, cut off, or the batch is transposed."""
+    """Labels without EOS although the hypothesis ends there: not added, or cut off."""
     if eos_id is None:
         return None
-    ends, counted = labels == eos_id, (labels != IGNORED).any(1)
-    missing = int((counted & ~ends.any(1)).sum())
+    counted = (labels != IGNORED).any(1)
+    missing = int((counted & ~(labels == eos_id).any(1)).sum())
     if missing == 0:
         return None
-    if ends.any(0).all() and min(labels.shape) > 1:
-        return f"every column of the labels {tuple(labels.shape)} has an EOS, but not every row; expected (batch, time)"
     if missing < counted.sum():
         return (
             f"{missing} of {int(counted.sum())} labels in the first batch have no EOS, probably because they were "
@@ -56,14 +48,6 @@ def missing_ends(labels: Tensor, eos_id: int | None) -> str | None:
         "no label in the first batch has an EOS, but eos is 'length', so the model does not learn to stop; add the EOS "
         "to the labels, as bleugrad.hf.encode_completion does, or use eos='token'"
     )
-
-
-def probabilities(logits: Tensor) -> str | None:
-    """Rows that are already normalised."""
-    rows = logits.float()
-    if (rows >= 0).all() and ((rows.sum(-1) - 1).abs() < 1e-2).all():
-        return "the model's logits are probabilities: each row sums to 1; expected logits, before the softmax"
-    return None
 
 
 def wrong_shift(logits: Tensor, labels: Tensor) -> str | None:
@@ -85,22 +69,6 @@ def wrong_shift(logits: Tensor, labels: Tensor) -> str | None:
 
 def nothing_to_smooth(label_smoothing: float, cross_entropy: bool) -> str | None:
     """Label smoothing without cross-entropy."""
-    if label_smoothing == 0 or cross_entropy:
-        return None
-    return (
-        f"label_smoothing is {label_smoothing}, but the loss has no cross-entropy to smooth: adaptive is False and "
-        "bleu_weight is 1; set it to 0"
-    )
-
-
-def trainer_settings(args: Any, train_dataloader: Any, label_smoothing: float) -> list[str]:
-    """Settings of the trainer that have no effect, or an unwanted one."""
-    data, factor, found = getattr(train_dataloader, "dataset", None), args.label_smoothing_factor, []
-    if factor not in (0, label_smoothing):
-        found.append(
-            f"label_smoothing_factor is {factor}, but trainers do not pass it to compute_loss_func; set it to 0 and "
-            f"use BLEULoss(label_smoothing={factor})"
-        )
-    if args.remove_unused_columns and isinstance(data, list) and data and "references" in data[0]:
-        found.append("the trainer drops the column 'references' of the data; set remove_unused_columns=False")
-    return found
+    found = f"label_smoothing is {label_smoothing}, but the loss has no cross-entropy to smooth"
+    reason = "adaptive is False and bleu_weight is 1; set it to 0"
+    return None if label_smoothing == 0 or cross_entropy else f"{found}: {reason}"

@@ -6,40 +6,31 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 from transformers import DataCollatorForSeq2Seq
 
 from bleugrad.hf.counting import IGNORED
+from bleugrad.references.sequences import pad_lists
 
 
 class BLEUCollator:
     """Pads inputs and labels, makes ``decoder_input_ids`` from the labels, and pads ``references`` if there are any.
 
     It wraps ``DataCollatorForSeq2Seq`` and serves encoder-decoder and causal models. Labels of a causal model are its
-    input ids, with -100 where nothing is learnt. Padding is on ``tokenizer.padding_side``. Left padding of a causal
-    model comes with ``position_ids`` that start after the padding, as in ``generate``. Columns that are not inputs of
-    the tokenizer are dropped, so ``remove_unused_columns=False`` is safe.
+    input ids, with -100 where nothing is learnt. Left padding of a causal model comes with ``position_ids`` that start
+    after the padding, as in ``generate``. Columns that are not inputs of the tokenizer are dropped.
 
     Args:
         tokenizer: its ``pad`` method is used.
         model: the model, which knows how labels become decoder inputs.
-        pad_to_multiple_of: pads lengths to a multiple of this number.
-        references: every example must have ``references``. A trainer drops the column, without an error, unless
-            ``remove_unused_columns=False``.
-
-    The ``references`` of a feature are a list of lists of token ids. They are for training only: generation does not
-    accept them, so leave the column out of the evaluation data.
+        references: every example must have ``references``, a list of lists of token ids. A trainer drops the column,
+            without an error, unless ``remove_unused_columns=False``. Generation does not accept it.
     """
 
-    def __init__(
-        self, tokenizer: Any, model: Any, pad_to_multiple_of: int | None = None, references: bool = False
-    ) -> None:
+    def __init__(self, tokenizer: Any, model: Any, references: bool = False) -> None:
         self.tokenizer, self.references = tokenizer, references
         self.model = model if model.config.is_encoder_decoder else None
         self.positions = self.model is None and "position_ids" in inspect.signature(model.forward).parameters
-        self.pad = DataCollatorForSeq2Seq(
-            tokenizer, model=self.model, label_pad_token_id=IGNORED, pad_to_multiple_of=pad_to_multiple_of
-        )
+        self.pad = DataCollatorForSeq2Seq(tokenizer, model=self.model, label_pad_token_id=IGNORED)
 
     def __call__(self, features: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Collate features into a batch."""
@@ -60,13 +51,7 @@ class BLEUCollator:
 
 
 def shift_right(labels: Tensor, config: Any) -> Tensor:
-    """Decoder inputs for models without a function of their own for it, such as M2M100 and NLLB.
-
-    >>> from types import SimpleNamespace
-    >>> config = SimpleNamespace(decoder_start_token_id=2, pad_token_id=1)
-    >>> shift_right(torch.tensor([[7, 8, 2], [9, 2, -100]]), config).tolist()
-    [[2, 7, 8], [2, 9, 2]]
-    """
+    """Decoder inputs for models without a function of their own for it, such as M2M100 and NLLB."""
     start, pad = config.decoder_start_token_id, config.pad_token_id
     if start is None or pad is None:
         raise ValueError(
@@ -78,51 +63,31 @@ def shift_right(labels: Tensor, config: Any) -> Tensor:
 
 
 def pad_references(references: Sequence[Sequence[Sequence[int]]]) -> Tensor:
-    """Several references per sentence as (B, K, R), padded with -100.
-
-    >>> pad_references([[[5, 6], [7]], [[8]]]).tolist()
-    [[[5, 6], [7, -100]], [[8, -100], [-100, -100]]]
-    """
+    """Several references per sentence as (B, K, R), padded with -100."""
     for index, sentence in enumerate(references):
         if isinstance(sentence, str) or any(isinstance(one, str | int) for one in sentence):
             raise TypeError(
                 f"references of feature {index} begin with {str(sentence)[:40]!r}; expected a list of lists of token "
                 "ids: tokenizer(text_target=references)['input_ids']"
             )
-    most = max(1, *map(len, references))
-    rows = [list(one) or [IGNORED] for several in references for one in [*several, *[[]] * (most - len(several))]]
-    padded = pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=IGNORED)
-    return padded.view(len(references), most, -1)
+    most = max(map(len, references))
+    rows = [one for several in references for one in [*several, *[[]] * (most - len(several))]]
+    padded = pad_lists("references", rows, IGNORED)
+    return padded.view(len(references), most, padded.shape[1])
 
 
-def encode_completion(
-    tokenizer: Any, prompt: str, completion: str, references: Sequence[str] | None = None
-) -> dict[str, Any]:
+def encode_completion(tokenizer: Any, prompt: str, completion: str) -> dict[str, list[int]]:
     """The features of a causal model: prompt and completion as inputs, labels of the completion and its EOS alone.
-
-    Args:
-        tokenizer: may add tokens of its own before the prompt.
-        prompt: the text before the completion, -100 in the labels.
-        completion: the text to learn.
-        references: several references for BLEU; by default the completion.
 
     The two texts are tokenised separately, so no token spans the border between them. Byte-level tokenizers write a
     space into the token after it, so begin the completion with the space. Nothing is truncated.
     """
-    given = list(tokenizer(prompt)["input_ids"])
-    if given and given[-1] == tokenizer.eos_token_id:
+    given, ends = list(tokenizer(prompt)["input_ids"]), [tokenizer.eos_token_id]
+    if given[-1:] == ends:
         given.pop()
-    encoded = _target(tokenizer, completion)
-    features = {
-        "input_ids": given + encoded,
-        "attention_mask": [1] * (len(given) + len(encoded)),
-        "labels": [IGNORED] * len(given) + encoded,
+    learnt = list(tokenizer(completion, add_special_tokens=False)["input_ids"]) + ends * (ends != [None])
+    return {
+        "input_ids": given + learnt,
+        "attention_mask": [1] * len(given + learnt),
+        "labels": [IGNORED] * len(given) + learnt,
     }
-    if references is not None:
-        features["references"] = [_target(tokenizer, reference) for reference in references]
-    return features
-
-
-def _target(tokenizer: Any, text: str) -> list[int]:
-    ids = list(tokenizer(text, add_special_tokens=False)["input_ids"])
-    return ids if tokenizer.eos_token_id is None else [*ids, tokenizer.eos_token_id]

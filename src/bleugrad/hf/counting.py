@@ -30,20 +30,16 @@ def mean_over_processes(values: Tensor) -> Tensor:
     return summed / processes()
 
 
-def predicted_labels(labels: Tensor, causal: bool) -> Tensor:
-    """The labels that some position predicts: a causal model does not predict the first one."""
-    return labels[:, 1:] if causal else labels
-
-
 class SentenceCount(int):
     """``num_items_in_batch`` of a trainer that counts sentences."""
 
 
 class SentenceMean(Trainer):
-    """Mixin of a trainer that counts sentences instead of labels, for ``BLEULoss(weighting="sentences")``.
+    """Mixin of a trainer that counts sentences instead of labels.
 
-    The loss of a step is then the plain mean over its sentences, for any number and sizes of micro-batches and
-    processes. Put it before the trainer::
+    :class:`bleugrad.hf.BLEULoss` is then the plain mean over the sentences of a step, also of their mean
+    cross-entropies, for any number and sizes of micro-batches and processes. The evaluation loss remains weighted by
+    labels. Put it before the trainer::
 
         class SentenceTrainer(SentenceMean, Seq2SeqTrainer):
             pass
@@ -57,9 +53,9 @@ class SentenceMean(Trainer):
         if not batches or "labels" not in batches[0]:
             return batches, counted
         model: Any = self.model
-        causal = not model.config.is_encoder_decoder
-        labels = [predicted_labels(batch["labels"], causal) for batch in batches]
-        number = torch.stack([(some != IGNORED).any(1).sum().to(device) for some in labels]).sum()
+        first = 0 if model.config.is_encoder_decoder else 1  # a causal model does not predict the first label
+        sentences = [(batch["labels"][:, first:] != IGNORED).any(1).sum().to(device) for batch in batches]
+        number = torch.stack(sentences).sum()
         if self.args.average_tokens_across_devices and self.args.world_size > 1:
             number = self.accelerator.gather(number).sum()
         return batches, SentenceCount(number)

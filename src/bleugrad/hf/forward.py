@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from bleugrad.hf.counting import IGNORED
+
 FUSED_HINT = "leave fused=True out"
 NO_DECODER_INPUTS = (
     "the batch has no decoder_input_ids, and the trainer removes the labels before the forward pass, so the model has "
@@ -33,12 +35,12 @@ class ForwardWatch:
     they are removed with it.
 
     With ``fused``, a training pass projects one row only, and ``outputs.logits`` holds the hidden states (B, T, H).
-    Evaluation and generation do not change. With ``decoder_inputs``, a training pass of an encoder-decoder model
-    without decoder inputs is an error.
+    Evaluation and generation do not change. With ``decoder_inputs``, the decoder must be fed the labels, shifted by one
+    position.
     """
 
-    def __init__(self, model: Any, fused: bool, decoder_inputs: bool = False) -> None:
-        self.model, self.decoder_inputs = model, decoder_inputs
+    def __init__(self, model: Any, fused: bool, decoder_inputs: bool) -> None:
+        self.decoder_inputs = decoder_inputs
         self.inputs: ForwardInputs | None = None
         self.head = _checked_head(model) if fused else None
         # the part that adds a bias to the projected rows; it is inside the model if that is wrapped, as by PEFT
@@ -70,6 +72,28 @@ class ForwardWatch:
             )
         inputs, self.inputs = self.inputs, None
         return inputs
+
+    def check(self, inputs: ForwardInputs, rows: Tensor, labels: Tensor) -> None:
+        """Raise unless there is a row of logits or hidden states (B, T, ...) for each label (B, T)."""
+        if rows.dim() != 3 or rows.shape[:2] != labels.shape:
+            raise ValueError(
+                f"logits have shape {tuple(rows.shape)} and labels {tuple(labels.shape)}; expected a row of logits for "
+                "each label. Was the batch made without decoder_input_ids? bleugrad.hf.BLEUCollator makes them"
+            )
+        if inputs.packed:
+            raise ValueError(
+                "a row of the batch holds several sequences; expected no packing, and no padding-free batches"
+            )
+        if not self.decoder_inputs:
+            return
+        if (fed := inputs.decoder_inputs) is None:
+            raise ValueError(NO_DECODER_INPUTS)
+        before = labels[:, :-1].to(fed.device)
+        if fed.shape != labels.shape or ((before != IGNORED) & (fed[:, 1:] != before)).any():
+            raise ValueError(
+                "decoder_input_ids are not the labels shifted right by one position; use bleugrad.hf.BLEUCollator, or "
+                "check_decoder_inputs=False if they are changed on purpose"
+            )
 
     def projection(self, dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
         """The weight and bias that turn hidden states into logits, in the type that autocast gave the hidden states."""

@@ -15,11 +15,6 @@ class TokenGRPOTrainer(GRPOTrainer):
     ``reward_funcs`` is one :class:`bleugrad.hf.ScoreReward`. The advantage of a token is its reward to go, see
     :func:`bleugrad.token_rewards`, minus the mean of the rewards to go at the same position over the completions of the
     prompt, divided as ``scale_rewards`` says by the standard deviation of the scores over the group or the batch.
-    Rewards to go are an unbiased policy gradient; normalisation and clipping change it as they do for whole sequences.
-
-    Example::
-
-        trainer = TokenGRPOTrainer(model, reward_funcs=ScoreReward(tokenizer), args=GRPOConfig(...), ...)
     """
 
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:

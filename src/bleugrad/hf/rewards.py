@@ -12,86 +12,59 @@ from bleugrad.scores.bleu import BLEU
 from bleugrad.scores.score import Score
 from bleugrad.scores.token_score import token_rewards, token_score
 
+DEFAULT = BLEU()
+
 
 class ScoreReward:
     """A score of the completions' token ids as a reward function of TRL's GRPO and RLOO trainers.
 
-    Completions are not decoded. References are encoded once with the tokenizer. Sequences end before EOS, and other
-    special tokens do not count. The text-based :class:`bleugrad.hf.BLEUReward` has sacreBLEU's tokenisation instead.
+    Completions are not decoded. Sequences end before EOS, and other special tokens do not count. The text-based
+    :class:`bleugrad.hf.BLEUReward` has sacreBLEU's tokenisation instead.
 
     Args:
-        tokenizer: the tokenizer of the model.
-        score: :class:`bleugrad.BLEU` (the default, smoothed), :class:`bleugrad.ROUGE`, :class:`bleugrad.ROUGEL`,
-            :class:`bleugrad.GLEU`, :class:`bleugrad.NIST`, or another :class:`~bleugrad.scores.score.Score`. It is
-            that of the sentence.
+        tokenizer: the tokenizer of the model, which encodes the references. If completions begin with a space that is
+            part of their first token, begin the references with it, too.
+        score: :class:`bleugrad.BLEU` (smoothed by default), or another score such as :class:`bleugrad.ROUGEL`, of
+            the sentence.
         column: column of the data with a reference text, or a list of them, per prompt.
         words: count words instead of tokens, as in :class:`bleugrad.hf.BLEULoss`.
-        prefix: text before a reference when it is encoded, such as a space for tokenizers that mark words by it.
-
-    Example::
-
-        GRPOTrainer(model, reward_funcs=ScoreReward(tokenizer, bleugrad.ROUGE(2, "f1")), ...)
     """
 
     def __init__(
-        self,
-        tokenizer: Any,
-        score: Score | None = None,
-        *,
-        column: str = "reference",
-        words: bool | None = None,
-        prefix: str = "",
+        self, tokenizer: Any, score: Score = DEFAULT, *, column: str = "reference", words: bool | None = None
     ) -> None:
-        self.tokenizer, self.score, self.column, self.prefix = tokenizer, score or BLEU(), column, prefix
-        self.__name__ = f"{type(self.score).__name__.lower()}_of_ids"  # what TRL logs it as
+        self.tokenizer, self.score, self.column = tokenizer, score, column
+        self.__name__ = f"{type(score).__name__.lower()}_of_ids"  # what TRL logs it as
         self.eos_id, self.excluded = length_eos(tokenizer, "length"), excluded_ids(tokenizer, "length", "exclude")
         self.word_start = word_starts(tokenizer, len(tokenizer), words)
-        self._encoded: dict[str, list[int]] = {}
 
     def __call__(
-        self,
-        prompts: Sequence[Any],
-        completions: Sequence[Any],
-        completion_ids: Sequence[Sequence[int]],
-        **columns: Any,
+        self, prompts: Any, completions: Any, completion_ids: Sequence[Sequence[int]], **columns: Any
     ) -> list[float]:
         """One reward per completion. Prompts and texts are not used."""
         made = without(pad_lists("completion_ids", completion_ids, IGNORED), self.excluded)
-        rewards = token_score(
-            made,
-            self.references(columns, len(made)),
-            self.score,
-            level="sentence",
-            eos_id=self.eos_id,
-            ignore_index=IGNORED,
-            word_start=self.word_start,
-        )
+        given = (made, self.references(columns, len(made)), self.score)
+        rewards = token_score(*given, level="sentence", eos_id=self.eos_id, word_start=self.word_start)
         return [float(reward) for reward in rewards]
 
     def references(self, columns: dict[str, Any], number: int) -> list[list[list[int]]]:
         """The encoded references of each completion, from the columns of the data."""
-        if self.column not in columns:
-            found = ", ".join(sorted(columns)) or "none"
-            raise ValueError(f"the data has no column {self.column!r} of references; found {found}")
-        texts = [[one] if isinstance(one, str) else list(one) for one in columns[self.column]]
-        if len(texts) != number:
-            raise ValueError(f"the column {self.column!r} has {len(texts)} entries; expected {number}, the completions")
-        return [[self._ids(text) for text in several] for several in texts]
+        texts, left_out = reference_texts(columns, self.column, number), {*self.excluded.tolist(), self.eos_id}
+        encoded = [self.tokenizer(several, add_special_tokens=False)["input_ids"] for several in texts]
+        return [[[token for token in ids if token not in left_out] for ids in several] for several in encoded]
 
     def of_tokens(self, completion_ids: Tensor, references: list[list[list[int]]]) -> Tensor:
         """The reward of each token, (B, T), see :func:`bleugrad.token_rewards`; ids are padded with -100."""
-        return token_rewards(
-            without(completion_ids, self.excluded),
-            references,
-            self.score,
-            eos_id=self.eos_id,
-            ignore_index=IGNORED,
-            word_start=self.word_start,
-        )
+        made = without(completion_ids, self.excluded)
+        return token_rewards(made, references, self.score, eos_id=self.eos_id, word_start=self.word_start)
 
-    def _ids(self, text: str) -> list[int]:
-        if text not in self._encoded:
-            excluded = {*self.excluded.tolist(), self.eos_id}
-            ids = self.tokenizer(self.prefix + text, add_special_tokens=False)["input_ids"]
-            self._encoded[text] = [token for token in ids if token not in excluded]
-        return self._encoded[text]
+
+def reference_texts(columns: dict[str, Any], column: str, number: int) -> list[list[str]]:
+    """The reference texts of each completion, from a column of the data with a text or a list of texts per prompt."""
+    if column not in columns:
+        found = ", ".join(sorted(columns)) or "none"
+        raise ValueError(f"the data has no column {column!r} of references; found {found}")
+    texts = [[one] if isinstance(one, str) else list(one) for one in columns[column]]
+    if len(texts) != number:
+        raise ValueError(f"the column {column!r} has {len(texts)} entries; expected {number}, the completions")
+    return texts

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from bleugrad.arguments import check_choice
 from bleugrad.hf.counting import IGNORED
-from bleugrad.tokenizers import marks_word_ends, word_start_mask
+from bleugrad.tokenizers import word_start_mask
 
 EOS_ROLES = ("length", "token", "exclude")
 
@@ -45,19 +45,14 @@ def word_starts(tokenizer: Any, vocabulary: int, words: bool | None) -> Tensor |
 
     If ``words`` is None, words are counted if the tokenizer marks where they begin.
     """
-    if words is None:
-        try:
-            return word_starts(tokenizer, vocabulary, True)
-        except ValueError:
-            return None
-    if not words:
+    if words is False:
         return None
     fast = getattr(tokenizer, "is_fast", False)
-    readable = tokenizer if fast else tokenizer.get_vocab()
-    if marks_word_ends(readable):
-        raise ValueError(
-            "words is True, but the tokenizer marks where words end ('</w>', '@@' or a space at the end), and a loss "
-            "with a random length needs to see where they begin; use words=False"
-        )
     special = True if fast else dict.fromkeys(set(tokenizer.all_special_tokens) - {tokenizer.unk_token}, True)
-    return word_start_mask(readable, special=special, size=vocabulary)
+    try:
+        return word_start_mask(tokenizer if fast else tokenizer.get_vocab(), special=special, size=vocabulary)
+    except ValueError as error:
+        if words is None:
+            return None
+        message = "words is True, but the tokenizer does not mark where words begin; use words=False"
+        raise ValueError(message) from error

@@ -1,11 +1,5 @@
 """Metrics for evaluation loops, with states that sync over processes.
 
-==================  ================================================================================================
-``ExpectedScore``   a ``torchmetrics`` metric: expected BLEU with its certified interval, ROUGE, GLEU or NIST
-``TokenScore``      a ``torchmetrics`` metric: BLEU, ROUGE, GLEU or NIST of token ids, equal to the usual libraries'
-``BLEUCallback``    the Lightning callback that computes both for BLEU in validation and logs them
-==================  ================================================================================================
-
 Names are resolved on first use. The error of a missing library has the command that installs it.
 """
 
@@ -26,9 +20,4 @@ _HOMES = {
 
 __all__ = sorted(_HOMES)
 
-
-__getattr__ = resolver("bleugrad.metrics", _HOMES)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = resolver("bleugrad.metrics", _HOMES)

@@ -13,11 +13,7 @@ class BLEUCallback(lightning.Callback):
 
     ``validation_step`` returns a dict: ``logits`` (B, T, V) with ``labels`` (B, T) for expected BLEU, and generated
     ``tokens`` (B, S) with ``labels`` for the BLEU of token ids. Each value is logged if its inputs are there.
-
-    Args:
-        eos_id: EOS of the labels, see :func:`bleugrad.expected_bleu`; generated tokens are scored before their first
-            EOS.
-        word_start: (V,) bool, counts words, see :func:`bleugrad.word_start_mask`.
+    ``eos_id`` and ``word_start`` are those of :class:`bleugrad.metrics.ExpectedScore`.
 
     Example::
 
@@ -39,15 +35,7 @@ class BLEUCallback(lightning.Callback):
             metric.reset()
             metric.to(pl_module.device)
 
-    def on_validation_batch_end(
-        self,
-        trainer: lightning.Trainer,
-        pl_module: lightning.LightningModule,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
-        dataloader_idx: int = 0,
-    ) -> None:
+    def on_validation_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, *_: Any, **__: Any) -> None:
         """Add the output of a validation step."""
         if not isinstance(outputs, dict) or "labels" not in outputs or not {"logits", "tokens"} & set(outputs):
             found = sorted(outputs) if isinstance(outputs, dict) else type(outputs).__name__

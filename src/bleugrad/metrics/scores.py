@@ -20,9 +20,11 @@ from bleugrad.scores.pooled import PooledScore
 from bleugrad.scores.score import Score, check_score
 from bleugrad.scores.token_score import token_statistics
 
+SMOOTHED, PLAIN = BLEU(), BLEU(smoothing=0.0)
+
 
 class _SummedMetric(Metric):
-    """A metric with a state ``sums``."""
+    """A metric with a state ``sums``. Labels and references are padded with -100."""
 
     full_state_update = False
     higher_is_better = True
@@ -30,9 +32,9 @@ class _SummedMetric(Metric):
     sums: Tensor
     word_start: Tensor | None
 
-    def __init__(self, sums: int, eos_id: int | None, word_start: Tensor | None, ignore_index: int) -> None:
+    def __init__(self, sums: int, eos_id: int | None, word_start: Tensor | None) -> None:
         super().__init__()
-        self.eos_id, self.ignore_index = eos_id, ignore_index
+        self.eos_id = eos_id
         self.register_buffer("word_start", word_start, persistent=False)
         self.add_state("sums", torch.zeros(sums, dtype=torch.float64), dist_reduce_fx="sum")
 
@@ -48,11 +50,8 @@ class ExpectedScore(_SummedMetric):
       BLEU. A bound is left out where no certificate is known, see :func:`bleugrad.expected_bleu`.
     * ``length_ratio``: expected length over reference length.
 
-    Sentences without a position that counts are left out.
-
-    Args:
-        score: the score.
-        eos_id, word_start, ignore_index: as for :func:`bleugrad.expected_bleu`.
+    ``eos_id`` and ``word_start`` are those of :func:`bleugrad.expected_bleu`. Sentences without a position that counts
+    are left out.
 
     Example:
         >>> import torch, bleugrad
@@ -63,68 +62,52 @@ class ExpectedScore(_SummedMetric):
         0.6667
     """
 
-    lengths: Tensor
-    bounds: Tensor
-    unknown: Tensor
+    others: Tensor
 
-    def __init__(
-        self,
-        score: Score = BLEU(),  # noqa: B008
-        *,
-        eos_id: int | None = None,
-        word_start: Tensor | None = None,
-        ignore_index: int = -100,
-    ) -> None:
+    def __init__(self, score: Score = SMOOTHED, *, eos_id: int | None = None, word_start: Tensor | None = None) -> None:
         check_score(score)
-        super().__init__(
-            score.number_of_sums if isinstance(score, PooledScore) else 2, eos_id, word_start, ignore_index
-        )
-        self.score = score
-        for name in ("lengths", "bounds"):
-            self.add_state(name, torch.zeros(2, dtype=torch.float64), dist_reduce_fx="sum")
-        self.add_state("unknown", torch.zeros(2, dtype=torch.long), dist_reduce_fx="sum")  # batches without a bound
+        number = score.number_of_sums if isinstance(score, PooledScore) else 2
+        super().__init__(number, eos_id, word_start)
+        self.expectation = Expectation(score, level="sentence", eos_id=eos_id)
+        # expected length, reference length, and both bounds, NaN once one is not known
+        self.add_state("others", torch.zeros(4, dtype=torch.float64), dist_reduce_fx="sum")
 
     @torch.no_grad()
     def update(self, logits: Tensor | Output, references: Tensor | IdLists, mask: Tensor | None = None) -> None:
-        """Add a batch.
+        """Add a batch of logits (B, T, V), or an output object, with labels (B, T) or other references.
 
-        Args:
-            logits: (B, T, V), or an output object.
-            references: labels (B, T), or references as for :func:`bleugrad.expected_bleu`.
-            mask: (B, T) bool, positions that count; by default those with a label where ``references`` are (B, T).
+        See :func:`bleugrad.expected_bleu`. By default, ``mask`` (B, T) is True where there is a label.
         """
-        output, score = as_output(logits), self.score
+        output, score = as_output(logits), self.expectation.score
         if mask is None and isinstance(references, Tensor) and output.aligned:
-            mask = references.ne(self.ignore_index) if references.shape == output.shape[:2] else None
-        expectation = Expectation(score, level="sentence", eos_id=self.eos_id, ignore_index=self.ignore_index)
+            mask = references.ne(self.expectation.ignore_index) if references.shape == output.shape[:2] else None
         statistics, _ = expected_statistics(
-            output, expectation, references=references, mask=mask, word_start=self.word_start
+            output, self.expectation, references=references, mask=mask, word_start=self.word_start
         )
         lengths, probs = statistics.lengths, statistics.lengths.probs
+        bounds: tuple[Tensor | None, Tensor | None] = (None, None)
         counted = torch.ones_like(probs[:, 0]) if mask is None else mask.any(1).to(probs)
-        wanted = (closest_lengths(statistics.references, lengths.support) * probs).sum(1)
-        sizes = torch.stack([(one.double() * counted).sum() for one in (lengths.mean(), wanted)])
-        self.lengths += sizes.to(self.lengths)
         with torch.autocast(probs.device.type, enabled=False):
             if isinstance(score, PooledScore):
                 self.sums += score.sums(statistics).to(self.sums)
             else:
                 values = score.value(statistics, "sentence", None)
                 self.sums += torch.stack([(values * counted).sum(), counted.sum()]).to(self.sums)
-            found = certified_interval(statistics, score) if isinstance(score, BLEU) else (None, None)
-        for index, bound in enumerate(found):
-            if bound is None:
-                self.unknown[index] += 1
-            else:
-                self.bounds[index] += (bound.double() * counted).sum().to(self.bounds)
+            if isinstance(score, BLEU):
+                bounds = certified_interval(statistics, score)
+        wanted = (closest_lengths(statistics.references, lengths.support) * probs).sum(1)
+        unknown = torch.full_like(wanted, torch.nan)
+        others = [lengths.mean(), wanted, *(unknown if bound is None else bound for bound in bounds)]
+        self.others += (torch.stack(others) * counted).to(self.others).sum(1)
 
     def compute(self) -> dict[str, Tensor]:
         """``score``, ``length_ratio``, and ``lower`` and ``upper`` where they are known, of all batches."""
-        total, number = self.sums[0], self.sums[-1].clamp(min=1)
-        score = self.score.of_sums(self.sums) if isinstance(self.score, PooledScore) else total / number
-        found = {"score": score, "length_ratio": self.lengths[0] / self.lengths[1].clamp(min=1)}
-        for name, bound, unknown in zip(("lower", "upper"), self.bounds, self.unknown, strict=True):
-            if unknown == 0:
+        score, number = self.expectation.score, self.sums[-1].clamp(min=1)
+        length, wanted, *bounds = self.others
+        value = score.of_sums(self.sums) if isinstance(score, PooledScore) else self.sums[0] / number
+        found = {"score": value, "length_ratio": length / wanted.clamp(min=1)}
+        for name, bound in zip(("lower", "upper"), bounds, strict=True):
+            if not bound.isnan():
                 found[name] = bound / number
         return found
 
@@ -132,13 +115,9 @@ class ExpectedScore(_SummedMetric):
 class TokenScore(_SummedMetric):
     """A score of token ids at corpus level, on their device.
 
-    On the same tokens, BLEU equals sacreBLEU's, ROUGE that of ``rouge-score``, and GLEU and NIST those of nltk.
-
-    Args:
-        score: :class:`bleugrad.BLEU` (the default, without smoothing), :class:`bleugrad.ROUGE`,
-            :class:`bleugrad.ROUGEL`, :class:`bleugrad.GLEU` or :class:`bleugrad.NIST`.
-        eos_id: if given, hypotheses and references are cut before their first EOS.
-        word_start, ignore_index: as for :func:`bleugrad.token_score`.
+    On the same tokens, BLEU without smoothing, the default, equals sacreBLEU's, ROUGE and ROUGE-L those of
+    ``rouge-score``, and GLEU and NIST those of nltk. ``eos_id`` and ``word_start`` are those of
+    :func:`bleugrad.token_score`.
 
     Example:
         >>> import bleugrad
@@ -150,29 +129,23 @@ class TokenScore(_SummedMetric):
     """
 
     def __init__(
-        self,
-        score: BLEU | PooledScore = BLEU(smoothing=0.0),  # noqa: B008
-        *,
-        eos_id: int | None = None,
-        word_start: Tensor | None = None,
-        ignore_index: int = -100,
+        self, score: BLEU | PooledScore = PLAIN, *, eos_id: int | None = None, word_start: Tensor | None = None
     ) -> None:
         if not isinstance(score, BLEU | PooledScore):
             raise TypeError(f"score is {score!r}; expected BLEU, ROUGE, ROUGEL, GLEU or NIST")
         number = 2 * score.max_order + 2 if isinstance(score, BLEU) else score.number_of_sums
-        super().__init__(number, eos_id, word_start, ignore_index)
+        super().__init__(number, eos_id, word_start)
         self.score = score
 
     @torch.no_grad()
     def update(self, hypotheses: Tensor | Sequence[Sequence[int]], references: Tensor | IdLists) -> None:
         """Add a batch of hypotheses (B, T) and references, as for :func:`bleugrad.token_score`."""
-        score, options = self.score, (self.eos_id, self.ignore_index, self.word_start)
-        statistics = token_statistics(hypotheses, references, score.max_order, *options)
+        score = self.score
+        statistics = token_statistics(hypotheses, references, score.max_order, self.eos_id, word_start=self.word_start)
         if isinstance(score, BLEU):
-            lengths = statistics.lengths.support
-            sizes = torch.cat([lengths, closest_lengths(statistics.references, lengths)], 1)
-            counts = [statistics.matches, mean_totals(statistics.lengths, score.max_order), sizes]
-            self.sums += torch.cat([one.double() for one in counts], 1).sum(0).to(self.sums)
+            sizes, totals = statistics.lengths.support, mean_totals(statistics.lengths, score.max_order)
+            counts = [statistics.matches, totals, sizes, closest_lengths(statistics.references, sizes)]
+            self.sums += torch.cat([one.to(self.sums) for one in counts], 1).sum(0)
         else:
             self.sums += score.sums(statistics).to(self.sums)
 

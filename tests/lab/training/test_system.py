@@ -57,7 +57,7 @@ def test_the_page_explains_a_sentence_of_a_run(finished, system, tmp_path, monke
     monkeypatch.chdir(tmp_path)
     names = {"torch": torch, "bleugrad": bleugrad}
     exec(block.text, names)
-    assert "E[BLEU-4] of tokens" in capsys.readouterr().out
+    assert "E[BLEU-4 with smoothing 1] in tokens" in capsys.readouterr().out
     labels = torch.tensor([[*names["target"], 3]])
     loss = bleugrad.ExpectedBLEULoss(level="sentence")(names["logits"].double(), labels).item()
     seen = bleugrad.explain(names["logits"][0], labels[0].tolist())
