@@ -19,8 +19,8 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--output", type=Path, metavar="DIR", help="folder of the new corpus (default: RUN-distilled)")
     parser.add_argument("--overwrite", action="store_true", help="replace the corpus in that folder")
     parser.description = (
-        f"{parser.description} The old references become further references: the likelihood does not use them, expected "
-        "BLEU does."
+        f"{parser.description} The old references become further references: the likelihood does not use them, "
+        "expected BLEU does."
     )
 
 
