@@ -36,7 +36,7 @@ def execute(arguments: Namespace) -> None:
     from bleugrad.lab.training.system import load
 
     folder: Path = arguments.output or arguments.run.with_name(f"{arguments.run.resolve().name}-distilled")
-    system = load(arguments.run, arguments.device, arguments.skip_penalty)
+    system = load(arguments.run, arguments.device, arguments.skip_penalty, arguments.precision)
     system.width(arguments.beam, search=arguments.search)  # raises before the corpus is read
     torch.set_num_threads(system.config.threads or torch.get_num_threads())
     data = system.config.data

@@ -105,6 +105,12 @@ def add_search_arguments(parser: ArgumentParser) -> None:
         help="one-pass models: higher makes longer translations (default: the one chosen on the validation text)",
     )
     parser.add_argument(
+        "--precision",
+        choices=("32", "bf16"),
+        default="32",
+        help="bf16: parameters and products in bfloat16, faster on processors that support it (default: %(default)s)",
+    )
+    parser.add_argument(
         "--device",
         choices=("auto", "cpu", "cuda"),
         default="auto",

@@ -59,8 +59,10 @@ class GraphModel(UpsampledModel):
             possible = (vertex > vertex[:, None]) & (vertex < lengths[:, None, None])
             scores = scores.masked_fill(~possible[:, None], IMPOSSIBLE).log_softmax(-1)
             mixed: Tensor = (scores + weights.to(kind).log_softmax(1)[..., None]).logsumexp(1)
+            if not penalty:
+                return mixed
             skipped = (vertex - vertex[:, None] - 1).clamp(min=0).to(kind)
-            return (mixed - penalty * skipped).log_softmax(-1) if penalty else mixed
+            return (mixed - penalty * skipped).log_softmax(-1)
 
     def read(
         self, hidden: Tensor, lengths: Tensor, never: list[int], penalty: float
@@ -72,9 +74,7 @@ class GraphModel(UpsampledModel):
         of the vertices of a trained model are never projected.
         """
         batch, most, width = hidden.shape
-        vertex = torch.arange(most, device=hidden.device)
-        later = (vertex > vertex[:, None]) & (vertex < lengths[:, None, None])
-        steps = self.transitions(hidden, lengths, penalty).masked_fill(~later, -torch.inf)
+        steps = self.transitions(hidden, lengths, penalty)
         log_probs, numbers = steps.new_zeros(batch * most), lengths.tolist()
         tokens = torch.full_like(log_probs, -1, dtype=torch.long)
         while True:

@@ -24,9 +24,6 @@ from bleugrad.lab.models.transformer import Layer, position_codes
 from bleugrad.lab.special_ids import BOS, EOS, PAD, UNK
 from bleugrad.outputs import Output
 
-MANY = 512
-"""Positions from which on aligned rows of logits save more time than the copy of the projection takes."""
-
 CACHED = 2**18
 """Logits that are computed together: one megabyte of float32, which stays in the cache of a processor."""
 
@@ -146,8 +143,7 @@ class OnePassModel(TranslationModel):
 
     def best_symbols(self, rows: Tensor, never: list[int], penalty: float = 0.0) -> tuple[Tensor, Tensor]:
         """The highest log-probability at each of the hidden states (N, H), and its symbol; (N,) each."""
-        project = self.projection() if len(rows) >= MANY else self.project
-        parts = [largest_symbols(self.penalised(project(some), penalty), never) for some in rows.split(self.chunk)]
+        parts = [largest_symbols(self.penalised(self.project(some), penalty), never) for some in rows.split(self.chunk)]
         log_probs, best = (torch.cat(part) for part in zip(*parts, strict=True))
         return log_probs, best
 
@@ -303,9 +299,8 @@ def draw_several(logits: Tensor, number: int) -> Tensor:
 
 def symbol_log_probs(logits: Tensor, never: list[int]) -> Tensor:
     """Log-probabilities of the symbols, in float32 or finer, -inf for those that are ``never`` chosen."""
-    with torch.autocast(logits.device.type, enabled=False):
-        log_probs = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
-        log_probs[..., never] = -torch.inf
+    log_probs = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
+    log_probs[..., never] = -torch.inf
     return log_probs
 
 
