@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -26,6 +26,9 @@ from bleugrad.outputs import Output
 
 CACHED = 2**18
 """Logits that are computed together: one megabyte of float32, which stays in the cache of a processor."""
+
+SAMPLES, TEMPERATURE = 16, 0.5
+"""Candidates of minimum Bayes risk decoding, and how they are drawn."""
 
 BLANK = PAD
 """The blank of CTC: an id that no text contains."""
@@ -63,6 +66,7 @@ class OnePassModel(TranslationModel):
     skip_penalty = 0.0  # subtracted from the logit of the symbol that makes translations shorter, in use
     skipping: ClassVar[int | None] = None  # this symbol
     penalty_unit = 0.5  # a usual step of the penalty
+    further: ClassVar[tuple[int, ...]] = (0, 1, 2, 3)  # steps beyond the penalty whose translations are candidates
 
     def __init__(self, config: ModelConfig, source_size: int, target_size: int) -> None:
         super().__init__(config, source_size, target_size)
@@ -164,11 +168,9 @@ class OnePassModel(TranslationModel):
         logits[..., never] = -torch.inf
         return logits
 
-    def drawn(
-        self, hidden: Tensor, lengths: Tensor, never: list[int], number: int, temperature: float
-    ) -> list[list[list[int]]]:
-        """Translations drawn from the distribution that is decoded, ``number`` of each sentence."""
-        symbols = draw_several(self.allowed(hidden, never) / temperature, number)
+    def several(self, output: Any, lengths: Tensor) -> list[list[list[int]]]:
+        """``SAMPLES`` translations of each sentence, drawn from the :meth:`distribution`."""
+        symbols = draw_several(getattr(output, "logits", output) / TEMPERATURE, SAMPLES)
         rows = zip(symbols.tolist(), lengths.tolist(), strict=True)
         return [[self.tokens(row[:length])[0] for row in several] for several, length in rows]
 
