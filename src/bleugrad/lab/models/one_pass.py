@@ -147,7 +147,8 @@ class OnePassModel(TranslationModel):
 
     def best_symbols(self, rows: Tensor, never: list[int], penalty: float = 0.0) -> tuple[Tensor, Tensor]:
         """The highest log-probability at each of the hidden states (N, H), and its symbol; (N,) each."""
-        parts = [largest_symbols(self.penalised(self.project(some), penalty), never) for some in rows.split(self.chunk)]
+        chunks = rows.split(max(1, CACHED // self.target_size))
+        parts = [largest_symbols(self.penalised(self.project(some), penalty), never) for some in chunks]
         log_probs, best = (torch.cat(part) for part in zip(*parts, strict=True))
         return log_probs, best
 
@@ -170,14 +171,10 @@ class OnePassModel(TranslationModel):
 
     def several(self, output: Any, lengths: Tensor) -> list[list[list[int]]]:
         """``SAMPLES`` translations of each sentence, drawn from the :meth:`distribution`."""
-        symbols = draw_several(getattr(output, "logits", output) / TEMPERATURE, SAMPLES)
-        rows = zip(symbols.tolist(), lengths.tolist(), strict=True)
+        probs = (getattr(output, "logits", output) / TEMPERATURE).softmax(-1)
+        symbols = torch.multinomial(probs.flatten(0, 1), SAMPLES, replacement=True).unflatten(0, probs.shape[:2])
+        rows = zip(symbols.mT.tolist(), lengths.tolist(), strict=True)
         return [[self.tokens(row[:length])[0] for row in several] for several, length in rows]
-
-    @property
-    def chunk(self) -> int:
-        """Rows of logits that a cache holds."""
-        return max(1, CACHED // self.target_size)
 
     def evaluated(self, source: Tensor, source_lengths: Tensor) -> tuple[Tensor, Tensor]:
         """Hidden states and lengths of :meth:`decode`, without dropout in any mode."""
@@ -290,13 +287,6 @@ class FrameModel(UpsampledModel):
     def never(self, forbid_unk: bool) -> list[int]:
         """Never EOS, BOS, and UNK if it is forbidden."""
         return [EOS, *super().never(forbid_unk)]
-
-
-def draw_several(logits: Tensor, number: int) -> Tensor:
-    """``number`` symbols from each row of logits (B, T, V), as (B, number, T)."""
-    batch, steps, vocabulary = logits.shape
-    drawn = torch.multinomial(logits.softmax(-1).view(-1, vocabulary), number, replacement=True)
-    return drawn.view(batch, steps, number).transpose(1, 2)
 
 
 def symbol_log_probs(logits: Tensor, never: list[int]) -> Tensor:
