@@ -162,7 +162,7 @@ def one_pass_plane() -> str:
             [
                 row["name"],
                 f"{row['parameters']:,}",
-                f"{100 * row['bleu']:.1f}",
+                f"{100 * row['bleu']:.1f}" + (f" ± {100 * row['deviation']:.1f}" if row.get("deviation") else ""),
                 *(
                     cell
                     for way in ("batches", "alone")
@@ -178,7 +178,8 @@ def _speed(way: str) -> str:
     """Sentences per second of the one-pass models, as a multiple of beam search."""
     rows = _plane()["rows"]
     searched = next(row for row in rows if row["beam"] > 1)
-    return span([row[way] / searched[way] for row in rows if row["kind"] in KINDS], lambda value: f"{value:.1f}")
+    passes = [row for row in rows if row["kind"] in KINDS and row.get("search") != "mbr"]
+    return span([row[way] / searched[way] for row in passes], lambda value: f"{value:.1f}")
 
 
 NUMBERS |= {f"one-pass-speed-{way}": partial(_speed, way) for way in ("batches", "alone")}

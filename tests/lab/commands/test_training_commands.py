@@ -6,6 +6,7 @@ import os
 import select
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,14 @@ from bleugrad.lab.commands import translate as translate_command
 from bleugrad.lab.commands.main import main
 from bleugrad.lab.commands.train import show_next
 from bleugrad.lab.commands.translate import arriving_lines
+from bleugrad.lab.data.checksums import verify_sums
+from bleugrad.lab.data.preparation import prepare
 from bleugrad.lab.errors import FailureError
 from bleugrad.lab.settings.loading import read_toml
 from bleugrad.lab.training.objectives.config import CrossEntropyConfig, ExpectedConfig, RecommendedConfig
 from bleugrad.lab.training.run import read_config
+from bleugrad.lab.training.system import load
+from bleugrad.lab.training.vocabularies import Vocabularies
 
 ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"}
 SMALL = "--data-batch-size 8 --data-min-count 1 --model-embedding 6 --model-hidden 6 --optimizer-epochs 1".split()
@@ -97,6 +102,55 @@ def test_tuning_into_a_run_that_is_in_use_is_refused(run, tmp_path, capsys):
         assert main(["tune", str(run), "--output", str(tmp_path / "tuned")]) == 1
         assert [path.name for path in (tmp_path / "tuned").iterdir()] == [".lock"]
     assert f"tuned is in use by process {os.getpid()} on " in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def distilled(run):
+    assert main(["distil", str(run), "--beam", "2", "--device", "cpu"]) == 0
+    return run.with_name("small-distilled")
+
+
+def test_a_distilled_corpus_has_translations_as_first_references(run, corpus, distilled):
+    data = read_config(run).data
+    before, after = prepare(data), prepare(replace(data, directory=str(distilled)))
+    assert (after.train.sources, after.valid, after.test) == (before.train.sources, before.valid, before.test)
+    found = load(run, "cpu").translate(before.train.sources, 2)
+    for best, old, new in zip(found, before.train.references, after.train.references, strict=True):
+        assert new == tuple(filter(None, (best, *old)))
+    assert verify_sums(distilled) == 6
+
+
+def test_a_distilled_corpus_trains_a_model_that_is_tuned_on_the_old_one(run, corpus, distilled, tmp_path):
+    """The command of the tuned run says so, also if its corpus is the default."""
+    small = ["--optimizer-epochs", "1", "--device", "cpu"]
+    words = train_words(distilled, tmp_path / "graph", "--model-kind", "graph", "--model-heads", "2")
+    assert main(words) == 0
+    texts = [Vocabularies.read(path).target.tokens for path in (tmp_path / "graph", run)]
+    assert set(texts[0]) == set(texts[1])
+    old = ["--data-corpus", "files", "--data-directory", str(corpus)]
+    assert main(["tune", str(tmp_path / "graph"), *old, *small, "--output", str(tmp_path / "tuned")]) == 0
+    assert read_config(tmp_path / "tuned").data.directory == str(corpus)
+    other = ["--data-corpus", "builtin", "--data-builtin-train", "50", "--data-builtin-valid", "5"]
+    assert main(["tune", str(tmp_path / "graph"), *other, *small, "--output", str(tmp_path / "other")]) == 0
+    data = read_config(tmp_path / "other").data
+    assert (data.corpus, data.directory) == ("builtin", "")
+    assert " --data-corpus builtin " in json.loads((tmp_path / "other" / "run.json").read_text())["command"]
+
+
+def test_a_distilled_corpus_is_replaced_only_on_request(run, distilled, capsys):
+    texts = {path.name: path.read_bytes() for path in distilled.iterdir()}
+    assert main(["distil", str(run), "--beam", "2"]) == 1
+    assert (
+        f"{distilled} holds a corpus; choose another --output, or replace it with --overwrite"
+        in capsys.readouterr().err
+    )
+    (distilled / "train.en").write_text("")
+    assert main(["distil", str(run), "--beam", "2", "--overwrite"]) == 0
+    assert {path.name: path.read_bytes() for path in distilled.iterdir()} == texts
+    (distilled / "letter.txt").write_text("mine")
+    assert main(["distil", str(run), "--beam", "2", "--overwrite"]) == 1
+    assert f"{distilled} holds 'letter.txt', which is not of this corpus" in capsys.readouterr().err
+    (distilled / "letter.txt").unlink()
 
 
 def test_evaluation_shows_scores_with_their_signature(run, capsys):
@@ -204,6 +258,7 @@ def test_input_without_lines_ends(monkeypatch):
         (["evaluate", "absent"], 1, "absent holds no run"),
         (["evaluate", "absent", "--beam", "0"], 2, "beam is 0; expected at least 1"),
         (["translate", "absent"], 1, "absent holds no run"),
+        (["distil", "absent"], 1, "absent holds no run"),
         (["translate", "absent", "--n-best", "-1"], 2, "n_best is -1; expected at least 0"),
     ],
 )

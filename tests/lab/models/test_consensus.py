@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import bleugrad
+from bleugrad.lab.models import one_pass
 from bleugrad.lab.models.config import ModelConfig
 from bleugrad.lab.models.kinds import build_model
 from bleugrad.lab.models.search.consensus import consensus
@@ -43,13 +44,16 @@ def outputs_of(model, hidden, lengths, never, b):
 
 
 @pytest.mark.parametrize("penalty", [0.0, 0.7])
-def test_draws_follow_the_distribution_that_is_decoded(model, penalty):
+@pytest.mark.parametrize("model", ["nat", "ctc"], indirect=True)
+def test_draws_follow_the_distribution_that_is_decoded(model, penalty, monkeypatch):
+    monkeypatch.setattr(one_pass, "SAMPLES", DRAWS)
+    monkeypatch.setattr(one_pass, "TEMPERATURE", 1.0)
     model.skip_penalty = penalty
     source, lengths = torch.tensor([[7, 3], [5, 3]]), torch.tensor([2, 1])
     with torch.no_grad():
         hidden, positions = model.evaluated(source, lengths)
         never = model.never(True)
-        drawn = model.drawn(hidden, positions, never, DRAWS, 1.0)
+        drawn = model.several(model.distribution(hidden, positions, never)[0], positions)
         for b in range(2):
             counts = Counter(map(tuple, drawn[b]))
             for output, probability in outputs_of(model, hidden, positions, never, b).items():

@@ -1,11 +1,13 @@
 """Graph models: transitions and lookahead decoding by their definitions."""
 
+import itertools
 import math
 
 import pytest
 import torch
 
 from bleugrad.lab.models.config import ModelConfig
+from bleugrad.lab.models.graph import BEST, LONGER
 from bleugrad.lab.models.kinds import build_model
 from bleugrad.lab.models.transformer import position_codes
 
@@ -69,3 +71,32 @@ def test_lookahead_goes_to_the_best_token_and_transition(model, source, forbid_u
     assert len({len(one.tokens) for one in found}) > 1
     cut = model.translate(*source, torch.tensor([1, 2, 0]), forbid_unk)
     assert [one.tokens for one in cut] == [one.tokens[:most] for one, most in zip(found, (1, 2, 0), strict=True)]
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.3])
+def test_the_most_likely_paths_are_those_of_enumeration(model, source, penalty):
+    """With one of the two best tokens at each vertex; every token adds to the score."""
+    model.skip_penalty = penalty
+    with torch.no_grad():
+        hidden, lengths = model.evaluated(*source)
+        output, _ = model.distribution(hidden, lengths, model.never(True))
+        found = model.several(output, lengths)
+    emitted, steps = output.logits.log_softmax(-1), output.transition_probs().log()
+    for b, length in enumerate(lengths.tolist()):
+        scores = {}
+        for inner in itertools.product((False, True), repeat=length - 2):
+            path = [0, *(place for place, used in enumerate(inner, start=1) if used), length - 1]
+            walked = sum(steps[b, w, u].item() for w, u in itertools.pairwise(path))
+            for tokens in itertools.product(*(emitted[b, place].topk(2).indices.tolist() for place in path)):
+                spoken = sum(emitted[b, place, token].item() for place, token in zip(path, tokens, strict=True))
+                scores[tuple(path), tokens] = walked + spoken + LONGER * (len(path) - 1)
+        best = sorted(scores, key=scores.__getitem__, reverse=True)[:BEST]
+        assert found[b] == [list(tokens) for _, tokens in best]
+
+
+def test_a_graph_of_few_paths_has_few_candidates(model):
+    with torch.no_grad():
+        hidden, lengths = model.evaluated(torch.tensor([[3], [3]]), torch.tensor([1, 1]))
+        output, _ = model.distribution(hidden, lengths, model.never(True))
+        assert [len(own) for own in model.several(output, lengths)] == [4, 4]  # two vertices, two tokens each
+        assert [len(own) for own in model.several(output, torch.tensor([2, 1]))] == [4, 2]

@@ -179,7 +179,7 @@ def test_the_penalty_is_chosen_on_validation_saved_and_can_be_set(run, corpus, c
     assert system.model.skip_penalty == chosen
     split = prepare_split(system.config.data, "valid")
     found = {}
-    for step in (0, -1, 1, 2, 3, 4):
+    for step in (0, -1, 1, 2, 3, 4, *((8, 16) if chosen > 4 * unit else ())):
         other = load(run, skip_penalty=step * unit)
         assert other.model.skip_penalty == step * unit
         found[step * unit] = evaluate(other, split, "valid").scores.bleu
@@ -203,6 +203,28 @@ def test_the_best_penalty_is_the_first_of_the_best():
     assert best_penalty(model, 0.5, measure) == 0 == model.skip_penalty
     lstm = build_model(ModelConfig("lstm", embedding=4, hidden=4), 12, 12)
     assert best_penalty(lstm, 0.5, measure) == 0
+
+
+@pytest.mark.parametrize(
+    ("scores", "best", "last"),
+    [({4: 0.3}, 4, 8), ({4: 0.3, 8: 0.4}, 8, 16), ({4: 0.3, 8: 0.4, 16: 0.5}, 16, 16), ({3: 0.3, 4: 0.3004}, 4, 4)],
+)
+def test_larger_penalties_are_tried_while_they_help(scores, best, last):
+    model, measured = make("graph"), []
+
+    def measure():
+        measured.append(round(model.skip_penalty / model.penalty_unit))
+        return scores.get(measured[-1], 0.1)
+
+    assert best_penalty(model, 0.2, measure) == best * model.penalty_unit
+    assert measured[-1] == last
+
+
+def test_bfloat16_translates_almost_alike(run, corpus):
+    lines = (corpus / "test.de").read_text().splitlines()
+    found, half = (load(run, precision=precision).search(lines) for precision in ("32", "bf16"))
+    for (one,), (other,) in zip(found, half, strict=True):
+        assert other.score == pytest.approx(one.score, abs=0.02)
 
 
 def test_minimum_bayes_risk_of_a_run(run, corpus, capsys, monkeypatch):

@@ -81,8 +81,17 @@ def test_wrong_arguments_are_said(system):
         bleugrad.load(3)
     with pytest.raises(ValueError, match="device is 'gpu'; expected 'auto' or 'cpu' or 'cuda'"):
         bleugrad.load("run", "gpu")
+    with pytest.raises(ValueError, match="precision is 'fp16'; expected '32' or 'bf16'"):
+        bleugrad.load("run", precision="fp16")
     with pytest.raises(ValueError, match="n_best is 6; expected 1 to beam = 5"):
         system.search(["wir"], n_best=6)
+
+
+def test_bfloat16_has_almost_the_same_scores(finished, system):
+    half = bleugrad.load(finished, "cpu", precision="bf16")
+    assert {parameter.dtype for parameter in half.model.parameters()} == {torch.bfloat16}
+    for (one,), (other,) in zip(system.search(LINES, 3), half.search(LINES, 3), strict=True):
+        assert other.score == pytest.approx(one.score, abs=0.02)
 
 
 def test_loading_leaves_the_caller_s_random_numbers(finished, seed):

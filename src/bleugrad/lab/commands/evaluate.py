@@ -18,8 +18,9 @@ def execute(arguments: Namespace) -> None:
     """Translate, score, show and save."""
     from bleugrad.lab.training.evaluation import evaluate_run
 
-    run, split = arguments.run, arguments.split
-    (found,) = evaluate_run(run, arguments.device, split, [arguments.beam], arguments.search, arguments.skip_penalty)
+    run, split, beams = arguments.run, arguments.split, [arguments.beam]
+    how = (arguments.search, arguments.skip_penalty, arguments.precision)
+    (found,) = evaluate_run(run, arguments.device, split, beams, *how)
     scores, (texts, table) = found.scores, found.files(run)
     print(f"{split}, {scores.sentences} sentences, {found.search}: {scores.line()}")
     print(f"signatures: BLEU {scores.bleu_signature}, chrF {scores.chrf_signature}")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from signal import Signals
 
 from bleugrad import __version__
-from bleugrad.lab.commands import data, evaluate, report, reproduce, toy, train, translate, tune
+from bleugrad.lab.commands import data, distil, evaluate, report, reproduce, toy, train, translate, tune
 from bleugrad.lab.commands.options import check_plain_options
 from bleugrad.lab.errors import FailureError, UsageError
 from bleugrad.lab.runs.lock import Terminated
@@ -16,7 +16,7 @@ from bleugrad.lab.settings.loading import suggestion
 
 COMMANDS = {
     module.__name__.rpartition(".")[2]: module
-    for module in (train, tune, evaluate, translate, data, reproduce, toy, report)
+    for module in (train, tune, evaluate, translate, distil, data, reproduce, toy, report)
 }
 """The module of each command.
 

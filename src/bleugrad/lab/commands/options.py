@@ -2,11 +2,13 @@
 
 import argparse
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePath
+from types import MappingProxyType
 from typing import Any
 
 from bleugrad.lab.settings.config import CHOOSER, Config, Setting, check_value, settings, values, walk
+from bleugrad.lab.settings.loading import flat
 
 PREFIX = "setting:"
 LEAST = {"batch": 1, "beam": 1, "jobs": 1, "n_best": 0, "samples": 0}
@@ -103,6 +105,12 @@ def add_search_arguments(parser: ArgumentParser) -> None:
         help="one-pass models: higher makes longer translations (default: the one chosen on the validation text)",
     )
     parser.add_argument(
+        "--precision",
+        choices=("32", "bf16"),
+        default="32",
+        help="bf16: parameters and products in bfloat16, faster on processors that support it (default: %(default)s)",
+    )
+    parser.add_argument(
         "--device",
         choices=("auto", "cpu", "cuda"),
         default="auto",
@@ -132,11 +140,15 @@ def check_plain_options(arguments: Namespace) -> None:
                 check_value(key, str(item) if isinstance(item, PurePath) else item, LEAST.get(key))
 
 
-def option_words(config: Config) -> list[str]:
-    """The options that give this configuration, without those at their default. A choice is always named."""
+def option_words(config: Config, before: Mapping[str, Any] = MappingProxyType({})) -> list[str]:
+    """The options that give this configuration, without those at their default. A choice is always named.
+
+    ``before`` holds nested values in the place of the defaults.
+    """
     words: list[str] = []
+    known = dict(flat(before))
     for path, setting, value in values(config):
-        if value == setting.default and setting.name != CHOOSER:
+        if value == known.get(".".join(path), setting.default) and setting.name != CHOOSER:
             continue
         if isinstance(value, bool):
             words.append(option_name(path) if value else option_name(path).replace("--", "--no-", 1))

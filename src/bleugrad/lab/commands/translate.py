@@ -35,7 +35,7 @@ def execute(arguments: Namespace) -> None:
     from bleugrad.lab.training.system import load
 
     torch.set_num_threads(1)
-    system = load(arguments.run, arguments.device, arguments.skip_penalty)
+    system = load(arguments.run, arguments.device, arguments.skip_penalty, arguments.precision)
     search = {"beam": arguments.beam, "n_best": max(1, arguments.n_best), "search": arguments.search}
     system.width(**search)  # raises before a line is read
     if sys.stdin.isatty():

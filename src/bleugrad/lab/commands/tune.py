@@ -7,6 +7,7 @@ from pathlib import Path
 
 from bleugrad.lab.commands.options import add_run_arguments, given_options, option_words, shown_value
 from bleugrad.lab.commands.train import add_training_arguments, chosen_settings, on_first_process, show_next
+from bleugrad.lab.data.config import PLACES
 from bleugrad.lab.settings.config import Setting
 from bleugrad.lab.settings.loading import layered, merged
 from bleugrad.lab.training.config import TrainConfig
@@ -43,6 +44,8 @@ def execute(arguments: Namespace) -> None:
     run, given = read_config(arguments.run), given_options(arguments)
     default = ONE_PASS if run.model.one_pass else RECOMMENDED
     before = merged(asdict(run), TUNING) | {"objective": {"name": default}}
+    if "corpus" in given.get("data", {}):  # another corpus is not where that of the run is
+        before["data"] = {key: value for key, value in before["data"].items() if key not in PLACES}
     output = arguments.output
     if output is None:
         name = layered(TrainConfig, before, arguments.config, given).objective.name
@@ -58,6 +61,8 @@ def execute(arguments: Namespace) -> None:
         resume=arguments.resume,
         overwrite=arguments.overwrite,
         study="tune",
-        command=shlex.join(["bleugrad", "tune", str(arguments.run), *option_words(config), "--output", str(output)]),
+        command=shlex.join(
+            ["bleugrad", "tune", str(arguments.run), *option_words(config, before), "--output", str(output)]
+        ),
     )
     show_next(output)

@@ -15,6 +15,9 @@ RAW = ("multi30k_raw", "files")
 """Corpora that may be ordinary text."""
 
 FILE_SETTINGS = ("train_source", "train_target", "valid_source", "valid_target", "test_source", "test_target")
+PLACES = ("directory", *FILE_SETTINGS)
+"""Settings that say where a corpus is."""
+
 SUBWORDS = 8000
 """Default size of a BPE vocabulary."""
 

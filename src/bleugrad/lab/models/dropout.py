@@ -29,6 +29,8 @@ class Dropout(nn.Dropout):
 
     def forward(self, values: Tensor) -> Tensor:
         """The values with some of them set to 0, in training mode."""
-        if values.device.type != "cpu" or not self.training or self.p == 0:
-            return F.dropout(values, self.p, self.training)
+        if not self.training or self.p == 0:
+            return values
+        if values.device.type != "cpu":
+            return F.dropout(values, self.p)
         return values * dropout_factors(values.shape, self.p, values)

@@ -2,18 +2,23 @@
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from bleugrad import Graph
 from bleugrad.lab.models.config import ModelConfig
-from bleugrad.lab.models.one_pass import Encoded, UpsampledModel, draw_several
+from bleugrad.lab.models.one_pass import Encoded, UpsampledModel, places
+from bleugrad.lab.models.search.largest import largest
 from bleugrad.lab.models.transformer import position_codes
 from bleugrad.lab.special_ids import EOS, PAD
 
 IMPOSSIBLE = -1e9
 """Score of a transition that cannot be: its probability is 0, and a row of them is no NaN."""
+
+BEST, LONGER = 16, 1.0
+"""Candidates of minimum Bayes risk decoding, and what their score has for each token."""
 
 
 class GraphModel(UpsampledModel):
@@ -32,6 +37,7 @@ class GraphModel(UpsampledModel):
 
     reads = True
     penalty_unit = 0.05
+    further = (0,)
 
     def __init__(self, config: ModelConfig, source_size: int, target_size: int) -> None:
         super().__init__(config, source_size, target_size, config.vertices)
@@ -59,8 +65,10 @@ class GraphModel(UpsampledModel):
             possible = (vertex > vertex[:, None]) & (vertex < lengths[:, None, None])
             scores = scores.masked_fill(~possible[:, None], IMPOSSIBLE).log_softmax(-1)
             mixed: Tensor = (scores + weights.to(kind).log_softmax(1)[..., None]).logsumexp(1)
+            if not penalty:
+                return mixed
             skipped = (vertex - vertex[:, None] - 1).clamp(min=0).to(kind)
-            return (mixed - penalty * skipped).log_softmax(-1) if penalty else mixed
+            return (mixed - penalty * skipped).log_softmax(-1)
 
     def read(
         self, hidden: Tensor, lengths: Tensor, never: list[int], penalty: float
@@ -72,9 +80,7 @@ class GraphModel(UpsampledModel):
         of the vertices of a trained model are never projected.
         """
         batch, most, width = hidden.shape
-        vertex = torch.arange(most, device=hidden.device)
-        later = (vertex > vertex[:, None]) & (vertex < lengths[:, None, None])
-        steps = self.transitions(hidden, lengths, penalty).masked_fill(~later, -torch.inf)
+        steps = self.transitions(hidden, lengths, penalty)
         log_probs, numbers = steps.new_zeros(batch * most), lengths.tolist()
         tokens = torch.full_like(log_probs, -1, dtype=torch.long)
         while True:
@@ -95,23 +101,44 @@ class GraphModel(UpsampledModel):
         transitions = self.transitions(hidden, lengths, self.skip_penalty)
         return Graph(self.allowed(hidden, never), transitions, lengths=lengths), None
 
-    def drawn(
-        self, hidden: Tensor, lengths: Tensor, never: list[int], number: int, temperature: float
-    ) -> list[list[list[int]]]:
-        """Translations along paths drawn from the graph that is decoded, ``number`` of each sentence."""
-        output, _ = self.distribution(hidden, lengths, never)
-        tokens = draw_several(output.logits / temperature, number).tolist()
-        steps = output.transitions.masked_fill(output.transition_probs() == 0, IMPOSSIBLE)
-        following = draw_several(steps / temperature, number).tolist()  # of every vertex; a path visits it once
-        found = []
-        for symbols, after, length in zip(tokens, following, lengths.tolist(), strict=True):
-            pairs = zip(symbols, after, strict=True)
-            found.append([[row[place] for place in followed(way, length)] for row, way in pairs])
-        return found
+    def several(self, output: Any, lengths: Tensor) -> list[list[list[int]]]:
+        """The tokens of the ``BEST`` paths with the highest probability, with one of two tokens at each vertex.
+
+        ``LONGER`` is added to the logarithm for each token, because likely paths are short.
+        """
+        batch, most, _ = output.shape
+        log_probs, tokens = largest(output.logits.log_softmax(-1).flatten(0, 1), 2)
+        log_probs, tokens = log_probs.view(batch, most, 2, 1), tokens.view(batch, most, 2)
+        gains = log_probs.new_full((batch, most, 2, BEST), -torch.inf)  # from a vertex on, with a token and a rank
+        early, ends = places(lengths - 1, most), places(lengths, most) & ~places(lengths - 1, most)
+        gains[ends, :, 0] = log_probs[ends, :, 0]
+        ways = tokens.new_zeros(batch, most, BEST)  # the next vertex after this one, its token and its rank
+        for vertex in reversed(range(most - 1)):
+            steps = output.transitions[:, vertex, vertex + 1 :, None, None] + LONGER
+            best, ways[:, vertex] = (steps + gains[:, vertex + 1 :]).flatten(1).topk(BEST, 1)
+            gains[:, vertex] = (log_probs[:, vertex] + best[:, None]).where(
+                early[:, vertex, None, None], gains[:, vertex]
+            )
+        firsts = gains[:, 0].flatten(1).topk(BEST, 1)
+        numbers = (firsts.values > -torch.inf).sum(1).tolist()
+        rows = zip(firsts.indices.tolist(), numbers, ways.tolist(), tokens.tolist(), lengths.tolist(), strict=True)
+        return [[spelled(way, *own) for way in first[:number]] for first, number, *own in rows]
 
     def never(self, forbid_unk: bool) -> list[int]:
         """Never PAD, EOS, BOS, and UNK if it is forbidden."""
         return [PAD, EOS, *super().never(forbid_unk)]
+
+
+def spelled(way: int, ways: list[list[int]], tokens: list[list[int]], length: int) -> list[int]:
+    """The tokens of a path that :meth:`GraphModel.several` found; ``way`` is its start."""
+    vertex, found = 0, []
+    while True:
+        further, way = divmod(way, 2 * BEST)
+        vertex += further
+        found.append(tokens[vertex][way // BEST])
+        if vertex == length - 1:
+            return found
+        vertex, way = vertex + 1, ways[vertex][way % BEST]
 
 
 def followed(after: list[int], length: int) -> list[int]:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -24,11 +24,11 @@ from bleugrad.lab.models.transformer import Layer, position_codes
 from bleugrad.lab.special_ids import BOS, EOS, PAD, UNK
 from bleugrad.outputs import Output
 
-MANY = 512
-"""Positions from which on aligned rows of logits save more time than the copy of the projection takes."""
-
 CACHED = 2**18
 """Logits that are computed together: one megabyte of float32, which stays in the cache of a processor."""
+
+SAMPLES, TEMPERATURE = 16, 0.5
+"""Candidates of minimum Bayes risk decoding, and how they are drawn."""
 
 BLANK = PAD
 """The blank of CTC: an id that no text contains."""
@@ -66,6 +66,7 @@ class OnePassModel(TranslationModel):
     skip_penalty = 0.0  # subtracted from the logit of the symbol that makes translations shorter, in use
     skipping: ClassVar[int | None] = None  # this symbol
     penalty_unit = 0.5  # a usual step of the penalty
+    further: ClassVar[tuple[int, ...]] = (0, 1, 2, 3)  # steps beyond the penalty whose translations are candidates
 
     def __init__(self, config: ModelConfig, source_size: int, target_size: int) -> None:
         super().__init__(config, source_size, target_size)
@@ -146,8 +147,8 @@ class OnePassModel(TranslationModel):
 
     def best_symbols(self, rows: Tensor, never: list[int], penalty: float = 0.0) -> tuple[Tensor, Tensor]:
         """The highest log-probability at each of the hidden states (N, H), and its symbol; (N,) each."""
-        project = self.projection() if len(rows) >= MANY else self.project
-        parts = [largest_symbols(self.penalised(project(some), penalty), never) for some in rows.split(self.chunk)]
+        chunks = rows.split(max(1, CACHED // self.target_size))
+        parts = [largest_symbols(self.penalised(self.project(some), penalty), never) for some in chunks]
         log_probs, best = (torch.cat(part) for part in zip(*parts, strict=True))
         return log_probs, best
 
@@ -168,18 +169,12 @@ class OnePassModel(TranslationModel):
         logits[..., never] = -torch.inf
         return logits
 
-    def drawn(
-        self, hidden: Tensor, lengths: Tensor, never: list[int], number: int, temperature: float
-    ) -> list[list[list[int]]]:
-        """Translations drawn from the distribution that is decoded, ``number`` of each sentence."""
-        symbols = draw_several(self.allowed(hidden, never) / temperature, number)
-        rows = zip(symbols.tolist(), lengths.tolist(), strict=True)
+    def several(self, output: Any, lengths: Tensor) -> list[list[list[int]]]:
+        """``SAMPLES`` translations of each sentence, drawn from the :meth:`distribution`."""
+        probs = (getattr(output, "logits", output) / TEMPERATURE).softmax(-1)
+        symbols = torch.multinomial(probs.flatten(0, 1), SAMPLES, replacement=True).unflatten(0, probs.shape[:2])
+        rows = zip(symbols.mT.tolist(), lengths.tolist(), strict=True)
         return [[self.tokens(row[:length])[0] for row in several] for several, length in rows]
-
-    @property
-    def chunk(self) -> int:
-        """Rows of logits that a cache holds."""
-        return max(1, CACHED // self.target_size)
 
     def evaluated(self, source: Tensor, source_lengths: Tensor) -> tuple[Tensor, Tensor]:
         """Hidden states and lengths of :meth:`decode`, without dropout in any mode."""
@@ -294,18 +289,10 @@ class FrameModel(UpsampledModel):
         return [EOS, *super().never(forbid_unk)]
 
 
-def draw_several(logits: Tensor, number: int) -> Tensor:
-    """``number`` symbols from each row of logits (B, T, V), as (B, number, T)."""
-    batch, steps, vocabulary = logits.shape
-    drawn = torch.multinomial(logits.softmax(-1).view(-1, vocabulary), number, replacement=True)
-    return drawn.view(batch, steps, number).transpose(1, 2)
-
-
 def symbol_log_probs(logits: Tensor, never: list[int]) -> Tensor:
     """Log-probabilities of the symbols, in float32 or finer, -inf for those that are ``never`` chosen."""
-    with torch.autocast(logits.device.type, enabled=False):
-        log_probs = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
-        log_probs[..., never] = -torch.inf
+    log_probs = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
+    log_probs[..., never] = -torch.inf
     return log_probs
 
 

@@ -24,21 +24,20 @@ class Attention(nn.Module):
 
     def forward(self, queries: Tensor, states: Tensor, mask: Tensor | None) -> Tensor:
         """The states read, (B, T, H). ``mask`` (B, 1, 1, S) is True at those that count, at least one; None for all."""
-        key, value = self.key_value(states).chunk(2, -1)
-        query, key, value = (
-            one.unflatten(-1, (self.heads, -1)).transpose(1, 2) for one in (self.query(queries), key, value)
-        )
+        size = (self.heads, queries.shape[-1] // self.heads)
+        query = self.query(queries).view(*queries.shape[:2], *size).transpose(1, 2)
+        key, value = self.key_value(states).view(*states.shape[:2], 2, *size).permute(2, 0, 3, 1, 4)
         joined: Tensor = self.output(attend(query, key, value, mask).transpose(1, 2).flatten(2))
         return joined
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool = False) -> Tensor:
     """Scaled dot-product attention, of bfloat16 in float32 on CPUs, whose backward pass is seven times as fast."""
-    dtype = query.dtype
-    if query.device.type == "cpu" and dtype == torch.bfloat16:
-        query, key, value = query.float(), key.float(), value.float()
-    with torch.autocast(query.device.type, enabled=False):
-        return F.scaled_dot_product_attention(query, key, value, mask, is_causal=causal).to(dtype)
+    if query.device.type != "cpu" or query.dtype != torch.bfloat16:
+        return F.scaled_dot_product_attention(query, key, value, mask, is_causal=causal)
+    with torch.autocast("cpu", enabled=False):
+        read = F.scaled_dot_product_attention(query.float(), key.float(), value.float(), mask, is_causal=causal)
+        return read.to(query.dtype)
 
 
 class Layer(nn.Module):
@@ -63,7 +62,7 @@ class Layer(nn.Module):
         states = states + self.dropout(self.own(normal, normal, mask))
         if self.reading is not None and self.reading_norm is not None:
             states = states + self.dropout(self.reading(self.reading_norm(states), memory, memory_mask))
-        inner = F.relu(self.inner(self.inner_norm(states)))
+        inner = self.inner(self.inner_norm(states)).relu_()
         after: Tensor = states + self.dropout(self.outer(inner))
         return after
 

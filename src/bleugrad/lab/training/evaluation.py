@@ -61,9 +61,10 @@ def evaluate_run(
     beams: Iterable[int | None],
     search: str = "beam",
     skip_penalty: float | None = None,
+    precision: str = "32",
 ) -> Iterator[Evaluation]:
     """Translate a split of the corpus of a training run with its best model, and save and return the results."""
-    system = load(directory, device, skip_penalty)
+    system = load(directory, device, skip_penalty, precision)
     if system.config.threads:
         torch.set_num_threads(system.config.threads)
     sentences = prepare_split(system.config.data, split)

@@ -7,8 +7,10 @@ from bleugrad.lab.errors import UsageError
 from bleugrad.lab.models.one_pass import OnePassModel
 from bleugrad.lab.models.protocol import TranslationModel
 
-STEPS = (-1, 1, 2, 3, 4)
-"""Penalties that are tried besides 0, in units of the model."""
+STEPS, FURTHER = (-1, 1, 2, 3, 4), (8, 16)
+"""Penalties that are tried besides 0, in units of the model; further ones while each raises BLEU by more than NOISE."""
+
+NOISE = 0.0005
 
 
 def best_penalty(model: TranslationModel, usual: float, measure: Callable[[], float]) -> float:
@@ -19,7 +21,10 @@ def best_penalty(model: TranslationModel, usual: float, measure: Callable[[], fl
     if not isinstance(model, OnePassModel):
         return 0.0
     found = {0.0: usual}
-    for step in STEPS:
+    for step in (*STEPS, *FURTHER):
+        *before, last = found.values()
+        if step in FURTHER and last <= max(before) + NOISE:
+            break
         model.skip_penalty = step * model.penalty_unit
         found[model.skip_penalty] = measure()
     model.skip_penalty = 0.0

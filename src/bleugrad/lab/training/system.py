@@ -127,7 +127,9 @@ class TranslationSystem:
         return tokens[:MOST_TOKENS]
 
 
-def load(run: str | PathLike[str], device: str = "auto", skip_penalty: float | None = None) -> TranslationSystem:
+def load(
+    run: str | PathLike[str], device: str = "auto", skip_penalty: float | None = None, precision: str = "32"
+) -> TranslationSystem:
     """The best model of a training run.
 
     Args:
@@ -136,6 +138,8 @@ def load(run: str | PathLike[str], device: str = "auto", skip_penalty: float | N
         skip_penalty: one-pass models: what is subtracted from the logit of EOS (nat) or blank (ctc), or for each
             skipped vertex (graph). Higher penalties make longer translations. Default: the one that was chosen on the
             validation text.
+        precision: "32", or "bf16" for parameters and products in bfloat16, which processors with instructions for them
+            compute faster. Probabilities are float32.
 
     Example::
 
@@ -147,6 +151,8 @@ def load(run: str | PathLike[str], device: str = "auto", skip_penalty: float | N
         raise TypeError(f"run is a {type(run).__name__}; expected the path of a training run")
     if device not in ("auto", "cpu", "cuda"):
         raise ValueError(f"device is {device!r}; expected 'auto' or 'cpu' or 'cuda'")
+    if precision not in ("32", "bf16"):
+        raise ValueError(f"precision is {precision!r}; expected '32' or 'bf16'")
     require_translation("a trained translation model")
     directory = Path(run)
     config = read_config(directory)
@@ -159,6 +165,8 @@ def load(run: str | PathLike[str], device: str = "auto", skip_penalty: float | N
     with torch.random.fork_rng(devices=[]):  # the caller's random state stays the same
         model = build_model(config.model, len(vocabularies.source), len(vocabularies.target))
     put_weights(model, checkpoint.weights, path)
+    if precision == "bf16":
+        model.to(torch.bfloat16)
     if isinstance(model, OnePassModel):
         chosen = checkpoint.state.get("skip_penalty", 0.0) if skip_penalty is None else skip_penalty
         model.skip_penalty = check_penalty(chosen)

@@ -14,12 +14,6 @@ from bleugrad.lab.models.search.beams import beam
 from bleugrad.lab.models.search.hypothesis import Hypothesis, Rules
 from bleugrad.lab.special_ids import BOS, EOS
 
-SAMPLES, TEMPERATURE = 16, 0.5
-"""Candidates that a one-pass model draws, and how."""
-
-FURTHER = (0, 1, 2, 3)
-"""Penalties of skipping beyond that of the model, in its units, whose translations are candidates."""
-
 DRAWN = 32
 """Samples of an autoregressive model, which are its candidates too."""
 
@@ -35,9 +29,10 @@ def consensus(
 ) -> list[Hypothesis]:
     """The candidate with the highest score of :func:`bleugrad.mbr`, which is the score; no log-probability is known.
 
-    Candidates of a one-pass model are its translations with several penalties, and samples. They are compared with its
-    distribution. An autoregressive model is sampled; samples and its greedy translation are compared with the samples,
-    in words if ``word_start`` (V,) says where they begin. Draws depend on the batch only; torch's random state stays.
+    Candidates of a one-pass model are its translations with several penalties, and samples; those of a graph are its
+    translation and likely paths. They are compared with its distribution. An autoregressive model is sampled; samples
+    and its greedy translation are compared with the samples, in words if ``word_start`` (V,) says where they begin.
+    Draws depend on the batch only; torch's random state stays.
     """
     with torch.random.fork_rng(devices=[source.device] if source.is_cuda else []):
         torch.manual_seed(0)
@@ -55,15 +50,15 @@ def _of_distribution(
         return []
     hidden, lengths = model.evaluated(source, source_lengths)
     never = model.never(forbid_unk)
-    lists = [model.drawn(hidden, lengths, never, SAMPLES, TEMPERATURE)]
-    for further in FURTHER:
+    output, mask = model.distribution(hidden, lengths, never)
+    lists = [model.several(output, lengths)]
+    for further in model.further:
         penalty = model.skip_penalty + further * model.penalty_unit
         lists.append([[tokens] for tokens, _, _ in model.read(hidden, lengths, never, penalty)])
     found = []
     for own, most in zip(zip(*lists, strict=True), maximum.tolist(), strict=True):
         unique = dict.fromkeys(tuple(tokens[:most]) for tokens in chain(*own))
         found.append([list(tokens) for tokens in unique])
-    output, mask = model.distribution(hidden, lengths, never)
     result = mbr(output, found, mask=mask, eos_id=None if mask is None else EOS)
     return _chosen(found, result.scores, result.best)
 
