@@ -7,13 +7,12 @@ import torch
 from torch import Tensor
 
 from bleugrad.expectation import Expectation, expected_statistics
-from bleugrad.lengths.lengths import Lengths
 from bleugrad.outputs.output import Output
-from bleugrad.outputs.repeated import repeated
 from bleugrad.outputs.rows import as_output
 from bleugrad.references.sequences import check_batch, check_ids, pad_lists
-from bleugrad.scores.bleu import BLEU, brevity_penalties, smoothed_precisions, weighted_geometric_mean
+from bleugrad.scores.bleu import BLEU, brevity_penalties, totals_of
 from bleugrad.scores.bleu_of_ids import bleu
+from bleugrad.scores.pooled import reference_matches
 
 PAIRS = 2**14
 """Pairs of a candidate and a sample that are compared at once."""
@@ -87,32 +86,16 @@ def _expected_scores(
     output: Output, ids: Tensor, mask: Tensor | None, word_start: Tensor | None, expectation: Expectation[BLEU]
 ) -> Tensor:
     """Scores (B, K) from the expected matches of the candidates ``ids`` (B, K, R)."""
-    number = ids.shape[1]
     check_batch("candidates", len(ids), output.shape[0], "output")
-    several = repeated(output, number)
     statistics, _ = expected_statistics(
-        several,
-        expectation,
-        references=ids.flatten(0, 1).to(output.device),
-        mask=None if mask is None else mask.repeat_interleave(number, 0),
-        word_start=word_start,
-        leave_out=False,
+        output, expectation, references=ids.to(output.device), mask=mask, word_start=word_start, leave_out=False
     )
-    matches, score = statistics.matches, expectation.score
-    length = statistics.references.lengths[:, 0]
-    with torch.autocast(matches.device.type, enabled=False):
-        orders = torch.arange(score.max_order, device=length.device)
-        totals = (length[:, None] - orders).clamp(min=0).to(matches.dtype)
-        mean = weighted_geometric_mean(smoothed_precisions(matches, totals, score.smoothing), score.weights)
-        scores: Tensor = (_expected_penalty(length, statistics.lengths) * mean).unflatten(0, (-1, number))
-        return scores
-
-
-def _expected_penalty(length: Tensor, outputs: Lengths) -> Tensor:
-    """E[BP(|h|, |y|)] (B,) of known lengths (B,), over the lengths of the output."""
-    kind = outputs.probs.dtype
-    penalties = brevity_penalties(length[:, None].to(kind), outputs.support.to(kind))
-    return (outputs.probs * penalties).sum(1)
+    lengths, outputs = statistics.references.lengths[..., None], statistics.lengths
+    with torch.autocast(output.device.type, enabled=False):
+        matches = reference_matches(statistics, joint=False).squeeze(3)
+        totals = totals_of(lengths, expectation.score.max_order).to(matches.dtype)
+        penalties = brevity_penalties(lengths.to(matches.dtype), outputs.support[:, None].to(matches.dtype))
+        return expectation.score.combine(matches, totals, (outputs.probs[:, None] * penalties).sum(2))[0]
 
 
 def _mean_scores(

@@ -5,17 +5,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bleugrad.backends.dtypes import widest_float
 from bleugrad.references.sequences import References, before_eos, close_up
 from bleugrad.references.targets import Targets
-from bleugrad.scores.bleu import (
-    BLEU,
-    brevity_penalties,
-    closest_lengths,
-    smoothed_precisions,
-    weighted_geometric_mean,
-)
-from bleugrad.scores.bleu_of_ids import clipped_matches, in_words
+from bleugrad.scores.bleu import BLEU
+from bleugrad.scores.token_matches import token_matches
 
 
 @dataclass(frozen=True)
@@ -60,17 +53,13 @@ def reward_samples(
     kept = before_eos(tokens, valid, eos_id)
     ids, lengths = close_up(torch.where(kept, tokens, 0).flatten(0, 1), kept.flatten(0, 1))
     folded = References(references.ids.repeat_interleave(samples, 0), references.lengths.repeat_interleave(samples, 0))
-    if word_start is not None:
-        ids, lengths, folded, *_ = in_words(ids, lengths, folded, word_start.to(ids.device))
-    matches = clipped_matches(ids, lengths, folded, score.max_order)
-    kind = widest_float(tokens.device)
-    rewards = score_matches(matches.to(kind), lengths, closest_lengths(folded, lengths), score)
+    statistics = token_matches(ids, lengths, folded, score.max_order, word_start).statistics()
     return RewardedSamples(
         tokens=tokens,
         scored=kept | _first_eos(tokens, valid, eos_id),
-        matches=matches.view(batch, samples, score.max_order),
-        lengths=lengths.view(batch, samples),
-        rewards=rewards.view(batch, samples),
+        matches=statistics.matches.view(batch, samples, score.max_order),
+        lengths=statistics.lengths.support.view(batch, samples),
+        rewards=score.value(statistics, "sentence", None).view(batch, samples),
     )
 
 
@@ -78,15 +67,6 @@ def reward_rows(tokens: Tensor, targets: Targets, score: BLEU) -> RewardedSample
     """Rewards of tokens (B, S, T) at the positions of the targets."""
     valid = torch.ones_like(tokens[:, :1], dtype=torch.bool) if targets.mask is None else targets.mask[:, None]
     return reward_samples(tokens, valid, targets.tokens, score, targets.eos_id, targets.word_start)
-
-
-def score_matches(matches: Tensor, lengths: Tensor, reference_lengths: Tensor, score: BLEU) -> Tensor:
-    """``BP * prod_n ((O_n + s) / (M_n + s)) ^ w_n`` of matches (..., N) at hypothesis lengths (...), in their dtype."""
-    orders = torch.arange(score.max_order, device=lengths.device)
-    totals = (lengths[..., None] - orders).clamp(min=0).to(matches.dtype)
-    precisions = smoothed_precisions(matches, totals, score.smoothing)
-    penalty = brevity_penalties(lengths.to(matches.dtype), reference_lengths.to(matches.dtype))
-    return penalty * weighted_geometric_mean(precisions, score.weights)
 
 
 def leave_one_out(values: Tensor) -> Tensor:

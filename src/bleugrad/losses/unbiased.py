@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 
 from bleugrad.lengths.lengths import FixedLengths
-from bleugrad.losses.rewards import RewardedSamples, reward_rows, score_matches
+from bleugrad.losses.rewards import RewardedSamples, reward_rows
 from bleugrad.losses.sampling import Estimate, SampledLossBase, SampledRows
 from bleugrad.matches.exact import Exact, matches_by_length
 from bleugrad.matches.statistics import ExpectedStatistics, row_statistics
 from bleugrad.references.targets import Targets
-from bleugrad.scores.bleu import BLEU, closest_lengths
+from bleugrad.scores.bleu import BLEU, penalty_by_length, totals_of
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -130,9 +130,10 @@ def linearise(statistics: ExpectedStatistics, score: BLEU) -> tuple[LinearBLEU, 
         joint = matches_by_length(windows)
         expected = (joint.detach() / probs.clamp(min=torch.finfo(probs.dtype).tiny)[:, None]).transpose(1, 2)
     events = torch.ones(orders, orders, dtype=probs.dtype, device=probs.device).tril()
-    support, closest = lengths.support[..., None], closest_lengths(statistics.references, lengths.support)[..., None]
+    totals = totals_of(lengths.support[..., None, None], orders).to(probs.dtype)
+    penalty = penalty_by_length(lengths, statistics.references)[..., None]
     value, one, two = (
-        score_matches(expected[..., None, :] + count * events, support, closest, score) for count in (0, 1, 2)
+        score.combine(expected[..., None, :] + count * events, totals, penalty)[0] for count in (0, 1, 2)
     )
     slopes = (one - value).diff(dim=2, prepend=torch.zeros_like(value[..., :1]))
     if in_words:

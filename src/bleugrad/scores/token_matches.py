@@ -12,10 +12,14 @@ from bleugrad.backends.torch.ngram_clips import count_numbers, ngram_numbers
 from bleugrad.lengths.lengths import FixedLengths
 from bleugrad.matches.parts import Weigh
 from bleugrad.matches.statistics import ExpectedStatistics
-from bleugrad.references.sequences import References
-from bleugrad.scores.bleu_of_ids import MATRIX_ELEMENTS, in_words
+from bleugrad.references.sequences import References, check_range, reads_back
+from bleugrad.references.targets import check_word_start
+from bleugrad.references.words import segment
 from bleugrad.scores.common_subsequence import common_subsequences
 from bleugrad.scores.ngram_matrices import ranked_columns
+
+MATRIX_ELEMENTS = 2**14
+"""Largest number of pairs of positions per sentence for which the matrices are formed."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +100,16 @@ def token_matches(
     if word_start is None:
         starts = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
         return TokenMatches(ids, lengths, references, max_order, ids, starts, torch.ones_like(starts))
-    units, sizes, others, starts, spans = in_words(ids, lengths, references, word_start)
-    return TokenMatches(units, sizes, others, max_order, ids, starts, spans)
+    width = max(ids.shape[1], references.ids.shape[2])
+    every = torch.cat([pad(part, (0, width - part.shape[2])) for part in (ids[:, None], references.ids)], 1)
+    vocabulary = word_start.numel() if isinstance(word_start, Tensor) else 0
+    check_word_start(word_start, vocabulary)
+    check_range("hypotheses or references", every, None, vocabulary, -1)
+    words = segment(References(every, torch.cat([lengths[:, None], references.lengths], 1)), word_start.to(ids.device))
+    units, sizes = words.references.ids, words.references.lengths
+    starts, spans = (values[:, : units.shape[2]] for values in (words.starts, words.spans))
+    others = References(units[:, 1:], sizes[:, 1:])
+    return TokenMatches(units[:, 0], sizes[:, 0], others, max_order, ids, starts, spans)
 
 
 def ranked_by_sorting(
@@ -108,14 +120,18 @@ def ranked_by_sorting(
     number, width = references.ids.shape[1:]
     ids = torch.cat([hypotheses, references.ids.reshape(batch, number * width)], 1)
     position = torch.arange(max(steps, width), device=ids.device)
-    ranks, counts = [], []
+    ranks, counts, repeats = [], [], True
     for order, numbers in enumerate(ngram_numbers(ids, max_order), start=1):
         in_hypothesis = position[:steps] + order <= lengths[:, None]
         in_reference = position[:width] + order <= references.lengths[..., None]
         ours, theirs = numbers[:, :steps], numbers[:, steps:].view(batch, number, width)
-        ordered, places = torch.where(in_hypothesis, ours, ids.shape[1]).sort(stable=True, dim=1)
-        first = torch.searchsorted(ordered, ordered)
-        ranks.append(torch.empty_like(ours).scatter(1, places, position[:steps] - first).t())
+        rank = torch.zeros_like(ours)
+        if repeats:  # else no longer n-gram repeats itself
+            ordered, places = torch.where(in_hypothesis, ours, ids.shape[1]).sort(stable=True, dim=1)
+            first = torch.searchsorted(ordered, ordered)
+            rank = rank.scatter(1, places, position[:steps] - first) * in_hypothesis
+            repeats = not reads_back(rank) or bool(rank.any())
+        ranks.append(rank.t())
         found = count_numbers(theirs, in_reference, ids.shape[1]).gather(2, ours[:, None].expand(-1, number, -1))
         counts.append((found * in_hypothesis[:, None]).permute(1, 2, 0))
     return torch.stack(ranks), torch.stack(counts)

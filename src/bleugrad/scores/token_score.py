@@ -55,20 +55,25 @@ def token_statistics(
     eos_id: int | None = None,
     ignore_index: int = -100,
     word_start: Tensor | None = None,
+    hypothesis_lengths: Tensor | None = None,
 ) -> ExpectedStatistics:
-    """What the score of token ids is made of; the arguments are those of :func:`token_score`."""
-    prepared = _prepared(hypotheses, references, eos_id, ignore_index)
+    """What the score of token ids is made of; the arguments are those of :func:`token_score` and of ``bleu``."""
+    prepared = _prepared(hypotheses, references, eos_id, ignore_index, hypothesis_lengths)
     return token_matches(*prepared, max_order, word_start).statistics()
 
 
 def _prepared(
-    hypotheses: Tensor | Sequence[Sequence[int]], references: Tensor | IdLists, eos_id: int | None, ignore_index: int
+    hypotheses: Tensor | Sequence[Sequence[int]],
+    references: Tensor | IdLists,
+    eos_id: int | None,
+    ignore_index: int,
+    hypothesis_lengths: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, References]:
     """Hypotheses, closed up, with their lengths and references."""
     check_int("ignore_index", ignore_index)
     if eos_id is not None:
         check_int("eos_id", eos_id)
-    ids, lengths = prepare_hypotheses(hypotheses, None, ignore_index, eos_id)
+    ids, lengths = prepare_hypotheses(hypotheses, hypothesis_lengths, ignore_index, eos_id)
     prepared = prepare_references(
         references, batch=len(ids), of="hypotheses", device=ids.device, eos_id=eos_id, ignore_index=ignore_index
     )
