@@ -43,13 +43,6 @@ class Frames:
         """See :class:`bleugrad.matches.parts.Counted`."""
         return replace(self, probs=probs, blank=self.blank.repeat_interleave(times, 1), ids=ids, patterns=patterns)
 
-    def matches(self, method: MatchMethod) -> Tensor:
-        """See :class:`bleugrad.matches.parts.Counted`."""
-        return method.frames(self)
-
-    def by_length(self, method: MatchMethod) -> None:
-        """Not known."""
-
 
 def frame_statistics(
     match_probs: Tensor, repeated: Tensor, targets: Targets, method: MatchMethod
@@ -72,4 +65,5 @@ def frame_statistics(
     frames = Frames(probs[..., :-1].contiguous(), probs[..., -1].contiguous(), targets.columns, patterns)
     lengths = frame_lengths(frames.blank.t(), counted_first(repeated, targets), targets.limits)
     matches = method.frames(frames)
-    return ExpectedStatistics(matches, lengths, targets.units, parts=Parts(matches, frames, method, targets))
+    parts = Parts(matches, frames, targets, method.frames, lambda _: None)
+    return ExpectedStatistics(matches, lengths, targets.units, parts=parts)

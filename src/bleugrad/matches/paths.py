@@ -48,14 +48,6 @@ class Paths:
         transitions, limits = (values.repeat_interleave(times, 0) for values in (self.transitions, self.limits))
         return Paths(probs, transitions, ids, patterns, limits)
 
-    def matches(self, method: MatchMethod) -> Tensor:
-        """See :class:`bleugrad.matches.parts.Counted`."""
-        return method.paths(self)
-
-    def by_length(self, method: MatchMethod) -> Tensor | None:
-        """See :class:`bleugrad.matches.parts.Counted`."""
-        return method.paths_by_length(self)
-
     def _walked(self, columns: int) -> tuple[Tensor, Tensor]:
         """The outputs of :data:`bleugrad.backends.operations.path_matches` for the first columns."""
         clips, overlaps = self.patterns.clips[..., :columns], self.patterns.overlaps[..., :columns]
@@ -83,4 +75,5 @@ def path_statistics(
     probs = counted_first(match_probs, targets).transpose(0, 1)
     paths = Paths(probs, transitions, targets.columns, patterns, targets.limits)
     matches, lengths = method.paths(paths), paths.lengths()
-    return ExpectedStatistics(matches, lengths, targets.units, parts=Parts(matches, paths, method, targets))
+    parts = Parts(matches, paths, targets, method.paths, method.paths_by_length)
+    return ExpectedStatistics(matches, lengths, targets.units, parts=parts)

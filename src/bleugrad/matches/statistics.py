@@ -48,14 +48,6 @@ class RowWindows:
             ending = Stopping(ending.alive.repeat_interleave(times, 1), ending.stop.repeat_interleave(times, 0))
         return RowWindows(probs, patterns, limits, ending, opening, boundary)
 
-    def matches(self, method: MatchMethod) -> Tensor:
-        """See :class:`bleugrad.matches.parts.Counted`."""
-        return method.rows(self)
-
-    def by_length(self, method: MatchMethod) -> Tensor | None:
-        """See :class:`bleugrad.matches.parts.Counted`."""
-        return method.rows_by_length(self)
-
 
 @dataclass(frozen=True)
 class ExpectedStatistics:
@@ -96,9 +88,7 @@ def row_statistics(match_probs: Tensor, opening: Tensor, targets: Targets, metho
         known, probs = targets.limits[:, None], counted_first(match_probs, targets).transpose(0, 1)
         lengths: Lengths = FixedLengths(torch.ones_like(known, dtype=probs.dtype), known)
         windows = RowWindows(probs, patterns, targets.limits)
-        matches = method.rows(windows)
-        parts = Parts(matches, windows, method, targets)
-        return ExpectedStatistics(matches, lengths, targets.units, windows, parts=parts)
+        return _of_rows(windows, lengths, targets, method)
     extra, ends = end_positions(targets)
     openings = None if words is None else opening
     columns = match_probs.shape[2] - (targets.eos_id is not None)
@@ -116,8 +106,13 @@ def row_statistics(match_probs: Tensor, opening: Tensor, targets: Targets, metho
     else:
         lengths = word_counts(opened, ends, ending)
         windows = RowWindows(word_probabilities(probs, words), patterns, ends, ending, opened, boundary)
+    return _of_rows(windows, lengths, targets, method)
+
+
+def _of_rows(windows: RowWindows, lengths: Lengths, targets: Targets, method: MatchMethod) -> ExpectedStatistics:
     matches = method.rows(windows)
-    return ExpectedStatistics(matches, lengths, targets.units, windows, parts=Parts(matches, windows, method, targets))
+    parts = Parts(matches, windows, targets, method.rows, method.rows_by_length)
+    return ExpectedStatistics(matches, lengths, targets.units, windows, parts=parts)
 
 
 def check_rows(probs: Tensor, targets: Targets) -> None:
