@@ -90,7 +90,7 @@ del LossBase.word_start  # the default of the field; as an attribute of the clas
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BLEULossBase(LossBase):
-    """A loss on the BLEU of each sentence."""
+    """A loss on BLEU, of each sentence unless it has the option ``level``."""
 
     max_order: int = 4
     weights: Sequence[float] | None = None
@@ -100,5 +100,5 @@ class BLEULossBase(LossBase):
 
     def make_expectation(self) -> Expectation[BLEU]:
         """Return the validated options of the score."""
-        score = BLEU(self.max_order, self.weights, self.smoothing)
-        return Expectation(score, level="sentence", eos_id=self.eos_id, ignore_index=self.ignore_index)
+        options = {one.name: getattr(self, one.name) for one in fields(Expectation) if hasattr(self, one.name)}
+        return Expectation(BLEU(self.max_order, self.weights, self.smoothing), **({"level": "sentence"} | options))

@@ -1,17 +1,16 @@
 """Minimum risk over a decoder's candidates whose risks are exact expectations: the loss for what a beam sees."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from bleugrad.arguments import check_nonnegative
-from bleugrad.expectation import Expectation, score_output
+from bleugrad.expectation import score_output
 from bleugrad.losses.base import BLEULossBase
 from bleugrad.matches.method import MatchMethod
 from bleugrad.outputs.output import Output
 from bleugrad.references.sequences import IdLists, check_ids
-from bleugrad.scores.bleu import BLEU
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -61,15 +60,6 @@ class CandidateBLEULoss(BLEULossBase):
         super().__post_init__()
         check_nonnegative("alpha", self.alpha)
         check_nonnegative("length_penalty", self.length_penalty)
-
-    def make_expectation(self) -> Expectation[BLEU]:
-        """Return the validated options of the score."""
-        return replace(
-            super().make_expectation(),
-            method=self.method,
-            sharpness=self.sharpness,
-            end_positions=self.end_positions,
-        )
 
     def forward(
         self, logits: Tensor | Output, candidates: Tensor, references: Tensor | IdLists, *, mask: Tensor | None = None

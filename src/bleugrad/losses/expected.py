@@ -1,7 +1,7 @@
 """The loss most people import: 1 - expected BLEU, in the place of cross-entropy."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from torch import Tensor
@@ -151,17 +151,6 @@ class ExpectedBLEULoss(RowLossBase, BLEULossBase):
     end_positions: int | str = 0
     inplace: bool = False
     recommended: ClassVar[type["RecommendedBLEULoss"]]
-
-    def make_expectation(self) -> Expectation[BLEU]:
-        """Return the validated options of the score."""
-        return replace(
-            super().make_expectation(),
-            method=self.method,
-            level=self.level,
-            sharpness=self.sharpness,
-            end_positions=self.end_positions,
-            inplace=self.inplace,
-        )
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from bleugrad.arguments import check_nonnegative
-from bleugrad.losses.rewards import RewardedSamples, reward_rows
-from bleugrad.losses.sampling import Estimate, SampledLossBase, SampledRows, check_samples, given_labels
+from bleugrad.losses.rewards import RewardedSamples
+from bleugrad.losses.sampling import SampledLossBase, SampledRows, check_samples, given_labels
 from bleugrad.references.sequences import IdLists
 from bleugrad.references.targets import Targets
 
@@ -68,25 +68,27 @@ class MinimumRiskLoss(SampledLossBase):
             return super().chosen_tokens(targets, steps)
         return given_labels(targets, "include_reference is True")[..., None]
 
-    def estimate(self, drawn: SampledRows, targets: Targets) -> Estimate:
-        """Estimate the loss from samples of the rows."""
+    def estimate(self, drawn: SampledRows, targets: Targets) -> Tensor:
+        """Return the loss from samples of the rows."""
         tokens, of_tokens = drawn.tokens, drawn.log_probs
         if self.include_reference:
             tokens = torch.cat([tokens, self.chosen_tokens(targets, tokens.shape[2]).transpose(1, 2)], 1)
             of_tokens = torch.cat([of_tokens, drawn.chosen_log_probs.transpose(1, 2)], 1)
-        candidates = reward_rows(tokens, targets, self.expectation.score)
+        candidates = self.reward_rows(tokens, targets)
         chosen = distinct(candidates)
         if self.include_reference and targets.labelled is not None:  # labels with gaps are no candidate
             chosen[:, -1] &= ~(candidates.scored[:, -1] & ~targets.labelled).any(1)
-        return self._risk(candidates, chosen, candidates.log_probs(of_tokens), self.samples)
+        return self._risk(candidates, chosen, candidates.log_probs(of_tokens), targets.limits > 0, self.samples)
 
-    def _risk(self, candidates: RewardedSamples, chosen: Tensor, log_probs: Tensor, drawn: int) -> Estimate:
-        """Estimate the loss from chosen candidates (B, S), of which the first ``drawn`` are samples."""
+    def _risk(
+        self, candidates: RewardedSamples, chosen: Tensor, log_probs: Tensor, counted: Tensor, drawn: int
+    ) -> Tensor:
+        """Return the loss from chosen candidates (B, S), of which the first ``drawn`` are samples."""
         shares = (self.alpha * log_probs).masked_fill(~chosen, -torch.inf).softmax(1)
         reward = (shares * candidates.rewards.to(shares.dtype)).sum(1)
         risk = 1 - reward
         surrogate = risk if self.scale_by_alpha else risk / self.alpha
-        return Estimate(risk, surrogate, candidates.first(drawn), reward[:, None])
+        return self.finish(risk, surrogate, candidates.first(drawn), reward[:, None], counted)
 
     def from_samples(
         self, tokens: Tensor, log_probs: Tensor, references: Tensor | IdLists, *, mask: Tensor | None = None
@@ -98,9 +100,10 @@ class MinimumRiskLoss(SampledLossBase):
         """
         if self.include_reference:
             raise ValueError("include_reference is True, but candidates are given; expected the reference among them")
-        given = self._given(tokens, log_probs, references, mask)
-        number = check_samples(given.log_probs.shape[1], 2, ", as tokens (B, S, T): one alone has no gradient")
-        return self._finish(self._risk(given.samples, distinct(given.samples), given.log_probs, number), given.counted)
+        candidates, of_candidates, _, counted = self.reward_given(tokens, log_probs, references, mask)
+        number = of_candidates.shape[1]
+        check_samples(number, 2, ", as tokens (B, S, T): one alone has no gradient")
+        return self._risk(candidates, distinct(candidates), of_candidates, counted, number)
 
 
 def distinct(candidates: RewardedSamples) -> Tensor:

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from bleugrad.references.sequences import References, before_eos, close_up
-from bleugrad.references.targets import Targets
 from bleugrad.scores.bleu import BLEU
 from bleugrad.scores.token_matches import token_matches
 
@@ -50,23 +49,20 @@ def reward_samples(
     """
     batch, samples, _ = tokens.shape
     valid = valid.expand_as(tokens)
-    kept = before_eos(tokens, valid, eos_id)
+    kept = scored = before_eos(tokens, valid, eos_id)
+    if eos_id is not None:
+        ends = (tokens == eos_id) & valid
+        scored = kept | (ends & (ends.cumsum(-1) == 1))
     ids, lengths = close_up(torch.where(kept, tokens, 0).flatten(0, 1), kept.flatten(0, 1))
     folded = References(references.ids.repeat_interleave(samples, 0), references.lengths.repeat_interleave(samples, 0))
     statistics = token_matches(ids, lengths, folded, score.max_order, word_start).statistics()
     return RewardedSamples(
         tokens=tokens,
-        scored=kept | _first_eos(tokens, valid, eos_id),
+        scored=scored,
         matches=statistics.matches.view(batch, samples, score.max_order),
         lengths=statistics.lengths.support.view(batch, samples),
         rewards=score.value(statistics, "sentence", None).view(batch, samples),
     )
-
-
-def reward_rows(tokens: Tensor, targets: Targets, score: BLEU) -> RewardedSamples:
-    """Rewards of tokens (B, S, T) at the positions of the targets."""
-    valid = torch.ones_like(tokens[:, :1], dtype=torch.bool) if targets.mask is None else targets.mask[:, None]
-    return reward_samples(tokens, valid, targets.tokens, score, targets.eos_id, targets.word_start)
 
 
 def leave_one_out(values: Tensor) -> Tensor:
@@ -76,11 +72,3 @@ def leave_one_out(values: Tensor) -> Tensor:
     [[4.0, 3.5, 1.5]]
     """
     return (values.sum(1, keepdim=True) - values) / (values.shape[1] - 1)
-
-
-def _first_eos(tokens: Tensor, valid: Tensor, eos_id: int | None) -> Tensor:
-    """The position of the first valid EOS of each sequence, as a mask."""
-    if eos_id is None:
-        return torch.zeros_like(valid)
-    ends = (tokens == eos_id) & valid
-    return ends & (ends.long().cumsum(-1) == 1)

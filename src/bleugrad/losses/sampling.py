@@ -53,35 +53,6 @@ class SampleStatistics:
         return torch.where(self.counted[:, None], values, 0).sum() / number
 
 
-class Draws:
-    """The number of samples per sentence, and the generator of their random numbers.
-
-    ``generator`` is a ``torch.Generator`` on the device of the logits, a seed for a generator of its own, or None for
-    the default generator of torch.
-    """
-
-    def __init__(self, samples: object, generator: object) -> None:
-        self.samples = check_samples(samples)
-        if generator is not None and not isinstance(generator, torch.Generator):
-            if isinstance(generator, bool) or not isinstance(generator, int):
-                found = f"generator is a {type(generator).__name__}"
-                raise TypeError(f"{found}; expected a torch.Generator, a seed (int) or None")
-            check_int("generator", generator)
-        self.seed = generator if isinstance(generator, int) else None
-        self.generator = generator if isinstance(generator, torch.Generator) else None
-
-    def uniform(self, batch: int, steps: int, device: torch.device) -> Tensor:
-        """Random numbers for each row, (B, T, S) in 0..1."""
-        shape, kind = (batch, steps, self.samples), widest_float(device)
-        if self.seed is None and self.generator is None:
-            return torch.rand(shape, dtype=kind, device=device)
-        if torch.compiler.is_compiling():
-            raise RuntimeError("a generator or seed cannot be compiled; expected generator=None under torch.compile")
-        if self.seed is not None and (self.generator is None or self.generator.device.type != device.type):
-            self.generator = torch.Generator(device).manual_seed(self.seed)
-        return torch.rand(shape, generator=self.generator, dtype=kind, device=device)
-
-
 @dataclass(frozen=True)
 class SampledRows:
     """Samples of the rows of a batch, and log-probabilities of chosen tokens.
@@ -99,34 +70,13 @@ class SampledRows:
     opening: Tensor
 
 
-@dataclass(frozen=True)
-class GivenSamples:
-    """Rewarded sequences of a decoder, their log-probabilities (B, S), references, and the counted sentences (B,)."""
-
-    samples: RewardedSamples
-    log_probs: Tensor
-    references: References
-    counted: Tensor
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """The loss of each sentence: ``value`` (B,) with the gradient of ``surrogate`` (B,).
-
-    It comes from ``samples``, and ``baselines`` (B, S) or (B, 1) were subtracted from their rewards.
-    """
-
-    value: Tensor
-    surrogate: Tensor
-    samples: RewardedSamples
-    baselines: Tensor
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
 class SampledLossBase(BLEULossBase):
     """A loss from samples of each sentence.
 
-    ``statistics`` describes the last call. It is None before the first call, and not recorded under torch.compile.
+    ``generator`` is a ``torch.Generator`` on the device of the logits, a seed for a generator of the loss, or None for
+    the default generator of torch. ``statistics`` describes the last call. It is None before the first call, and not
+    recorded under torch.compile.
     """
 
     samples: int = 1
@@ -137,15 +87,22 @@ class SampledLossBase(BLEULossBase):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_nonnegative("cross_entropy_weight", self.cross_entropy_weight)
-        self.draws = Draws(self.samples, self.generator)
+        check_samples(self.samples)
+        given = self.generator
+        if isinstance(given, bool) or not isinstance(given, torch.Generator | int | None):
+            found = f"generator is a {type(given).__name__}"
+            raise TypeError(f"{found}; expected a torch.Generator, a seed (int) or None")
+        if isinstance(given, int):
+            check_int("generator", given)
+        self.seeded: torch.Generator | None = None
         self.statistics: SampleStatistics | None = None
 
     def chosen_tokens(self, targets: Targets, steps: int) -> Tensor:
         """Return more tokens (B, T, J) whose log-probabilities the estimate needs."""
         return targets.columns.new_empty(targets.columns.shape[0], steps, 0)
 
-    def estimate(self, drawn: SampledRows, targets: Targets) -> Estimate:
-        """Estimate the loss from samples of the rows."""
+    def estimate(self, drawn: SampledRows, targets: Targets) -> Tensor:
+        """Return the loss from samples of the rows, see :meth:`finish`."""
         raise NotImplementedError
 
     def forward(
@@ -180,10 +137,23 @@ class SampledLossBase(BLEULossBase):
         )
         with torch.autocast(logits.device.type, enabled=False):
             drawn = self._draw(logits, targets)
-            loss = self._finish(self.estimate(drawn, targets), targets.limits > 0)
+            loss = self.estimate(drawn, targets)
             if drawn.label_log_probs is not None:
                 loss = loss + self.cross_entropy_weight * self.cross_entropy(drawn.label_log_probs, targets)
         return loss
+
+    def uniform(self, batch: int, steps: int, device: torch.device) -> Tensor:
+        """Return random numbers for each row, (B, T, S) in 0..1."""
+        shape, kind, source = (batch, steps, self.samples), widest_float(device), self.generator
+        if source is None:
+            return torch.rand(shape, dtype=kind, device=device)
+        if torch.compiler.is_compiling():
+            raise RuntimeError("a generator or seed cannot be compiled; expected generator=None under torch.compile")
+        if isinstance(source, int):
+            if self.seeded is None or self.seeded.device.type != device.type:
+                self.seeded = torch.Generator(device).manual_seed(source)
+            source = self.seeded
+        return torch.rand(shape, generator=source, dtype=kind, device=device)
 
     def _draw(self, logits: Tensor, targets: Targets) -> SampledRows:
         """Sample the rows of the logits."""
@@ -192,7 +162,7 @@ class SampledLossBase(BLEULossBase):
         if with_labels:
             chosen = torch.cat([chosen, given_labels(targets, "cross_entropy_weight is above 0")[..., None]], 2)
         opening_of = None if targets.patterns is None else targets.word_start
-        uniform = self.draws.uniform(batch, steps, logits.device)
+        uniform = self.uniform(batch, steps, logits.device)
         tokens, greedy = operations.sampled_tokens(logits.detach(), uniform)
         every = torch.cat([tokens, chosen], 2)
         _, log_probs, opening, *_ = operations.row_probabilities(
@@ -204,22 +174,35 @@ class SampledLossBase(BLEULossBase):
             of_chosen, of_labels = of_chosen[..., :-1], of_chosen[..., -1]
         return SampledRows(tokens.transpose(1, 2), of_tokens.transpose(1, 2), greedy, of_chosen, of_labels, opening)
 
-    def _finish(self, found: Estimate, counted: Tensor) -> Tensor:
-        """Reduce the estimate over the counted sentences (B,), and record its samples."""
-        if not torch.compiler.is_compiling():
-            samples = found.samples
-            baselines = found.baselines.detach().expand_as(samples.rewards)
-            self.statistics = SampleStatistics(samples.tokens, samples.lengths, samples.rewards, baselines, counted)
-        return self.reduce(found.value.detach() + (found.surrogate - found.surrogate.detach()), counted)
+    def finish(
+        self, value: Tensor, surrogate: Tensor, samples: RewardedSamples, baselines: Tensor, counted: Tensor
+    ) -> Tensor:
+        """Reduce ``value`` (B,), with the gradient of ``surrogate`` (B,), over the counted sentences (B,).
 
-    def _reward(self, tokens: Tensor, references: References, valid: Tensor) -> RewardedSamples:
-        expectation, tokens = self.expectation, torch.where(valid, tokens, 0)
+        The samples are recorded with their baselines, (B, S) or (B, 1).
+        """
+        if not torch.compiler.is_compiling():
+            baselines = baselines.detach().expand_as(samples.rewards)
+            self.statistics = SampleStatistics(samples.tokens, samples.lengths, samples.rewards, baselines, counted)
+        return self.reduce(value.detach() + (surrogate - surrogate.detach()), counted)
+
+    def reward(self, tokens: Tensor, references: References, valid: Tensor) -> RewardedSamples:
+        """Return the rewards of tokens (B, S, T) at valid positions, (B, S, T) or (B, 1, T)."""
+        expectation = self.expectation
         return reward_samples(tokens, valid, references, expectation.score, expectation.eos_id, self.word_start)
 
-    def _given(
+    def reward_rows(self, tokens: Tensor, targets: Targets) -> RewardedSamples:
+        """Return the rewards of tokens (B, S, T) at the positions of the targets."""
+        valid = torch.ones_like(tokens[:, :1], dtype=torch.bool) if targets.mask is None else targets.mask[:, None]
+        return self.reward(tokens, targets.tokens, valid)
+
+    def reward_given(
         self, tokens: Tensor, log_probs: Tensor, references: Tensor | IdLists, mask: Tensor | None
-    ) -> GivenSamples:
-        """Check and reward the samples of a decoder: tokens and log-probabilities (B, S, T), or (B, T) for S = 1."""
+    ) -> tuple[RewardedSamples, Tensor, References, Tensor]:
+        """Check and reward the samples of a decoder: tokens and log-probabilities (B, S, T), or (B, T) for S = 1.
+
+        Returns the samples, their log-probabilities (B, S), the references, and the counted sentences (B,).
+        """
         expectation = self.expectation
         if self.cross_entropy_weight > 0:
             raise ValueError(
@@ -240,11 +223,11 @@ class SampledLossBase(BLEULossBase):
             eos_id=expectation.eos_id,
             ignore_index=expectation.ignore_index,
         )
-        samples = self._reward(ids, prepared, valid)
+        samples = self.reward(torch.where(valid, ids, 0), prepared, valid)
         of_samples = samples.log_probs(of_tokens)
         if not torch.compiler.is_compiling() and not of_samples.detach().sum().isfinite():
             raise ValueError("log_probs holds NaN or an infinity where a token counts; expected a finite sum")
-        return GivenSamples(samples, of_samples, prepared, valid.any(2).any(1))
+        return samples, of_samples, prepared, valid.any(2).any(1)
 
 
 def given_labels(targets: Targets, reason: str) -> Tensor:
@@ -264,12 +247,11 @@ def check_given_tokens(name: str, tokens: object) -> Tensor:
     return ids if ids.dim() == 3 else ids.unsqueeze(1)
 
 
-def check_samples(samples: object, least: int = 1, reason: str = "") -> int:
-    """Return ``samples`` as an int of at least ``least``."""
+def check_samples(samples: object, least: int = 1, reason: str = "") -> None:
+    """Raise unless ``samples`` is an int of at least ``least``."""
     number = check_int("samples", samples)
     if not least <= number < 2**31:
         raise ValueError(f"samples is {number}; expected {least} or more{reason}, and below 2**31")
-    return number
 
 
 def _check_like(name: str, value: object, tokens: Tensor, expected: str) -> Tensor:

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from bleugrad.lengths.lengths import FixedLengths
-from bleugrad.losses.rewards import RewardedSamples, reward_rows
-from bleugrad.losses.sampling import Estimate, SampledLossBase, SampledRows
+from bleugrad.losses.rewards import RewardedSamples
+from bleugrad.losses.sampling import SampledLossBase, SampledRows
 from bleugrad.matches.exact import Exact, matches_by_length
 from bleugrad.matches.statistics import ExpectedStatistics, row_statistics
 from bleugrad.references.targets import Targets
@@ -63,17 +63,16 @@ class UnbiasedBLEULoss(SampledLossBase):
         """Return the tokens of the references at every position, (B, T, L)."""
         return targets.columns[:, None].expand(-1, steps, -1)
 
-    def estimate(self, drawn: SampledRows, targets: Targets) -> Estimate:
-        """Estimate the loss from samples of the rows and from exact expectations."""
-        score = self.expectation.score
-        samples = reward_rows(drawn.tokens, targets, score)
+    def estimate(self, drawn: SampledRows, targets: Targets) -> Tensor:
+        """Return the loss from samples of the rows and from exact expectations."""
+        samples = self.reward_rows(drawn.tokens, targets)
         statistics = row_statistics(drawn.chosen_log_probs.exp(), drawn.opening, targets, Exact())
-        linear, joint = linearise(statistics, score)
+        linear, joint = linearise(statistics, self.expectation.score)
         expected = linear.expectation(statistics.lengths.probs, joint)
         approximate = linear.of_samples(samples, random_length=not isinstance(statistics.lengths, FixedLengths))
         residuals = (samples.rewards - approximate).to(expected.dtype)
         surrogate = -expected - (residuals * samples.log_probs(drawn.log_probs)).mean(1)
-        return Estimate(1 - expected - residuals.mean(1), surrogate, samples, approximate)
+        return self.finish(1 - expected - residuals.mean(1), surrogate, samples, approximate, targets.limits > 0)
 
 
 @dataclass(frozen=True)
