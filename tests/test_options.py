@@ -197,9 +197,6 @@ SUBJECTS = {
     "ExpectedBLEULoss.recommended": Subject(
         with_gradient(recommended), [Loss.recommended], LABELLED | {"eos_id": EOS}, RECIPE
     ),
-    "expected_bleu_loss": Subject(
-        with_gradient(bleugrad.expected_bleu_loss), [bleugrad.expected_bleu_loss], LABELLED, EXPECTED | CALL
-    ),
     "ReinforceLoss": Subject(as_module(Reinforce), [Reinforce], DRAWN, REINFORCE),
     "ReinforceLoss.from_samples": Subject(
         as_module(Reinforce, "from_samples"),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from bleugrad.explanation.explain import explain
     from bleugrad.lab.training.system import load
     from bleugrad.losses.candidates import CandidateBLEULoss
-    from bleugrad.losses.expected import ExpectedBLEULoss, ExpectedScoreLoss, expected_bleu_loss
+    from bleugrad.losses.expected import ExpectedBLEULoss, ExpectedScoreLoss
     from bleugrad.losses.minimum_risk import MinimumRiskLoss
     from bleugrad.losses.reinforce import ReinforceLoss
     from bleugrad.losses.unbiased import UnbiasedBLEULoss
@@ -68,7 +68,6 @@ _HOMES = {
     "UnbiasedBLEULoss": "bleugrad.losses.unbiased",
     "bleu": "bleugrad.scores.bleu_of_ids",
     "expected_bleu": "bleugrad.expectation",
-    "expected_bleu_loss": "bleugrad.losses.expected",
     "expected_score": "bleugrad.expectation",
     "explain": "bleugrad.explanation.explain",
     "load": "bleugrad.lab.training.system",
@@ -101,7 +100,6 @@ __all__ = [
     "__version__",
     "bleu",
     "expected_bleu",
-    "expected_bleu_loss",
     "expected_score",
     "explain",
     "load",

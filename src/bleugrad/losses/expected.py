@@ -1,6 +1,5 @@
 """The loss most people import: 1 - expected BLEU, in the place of cross-entropy."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -9,12 +8,11 @@ from torch import Tensor
 from bleugrad.arguments import check_nonnegative, check_share
 from bleugrad.expectation import Expectation, score_output
 from bleugrad.losses import recipe
-from bleugrad.losses.base import BLEULossBase, Group, LossBase
+from bleugrad.losses.base import BLEULossBase, LossBase
 from bleugrad.losses.recipe import adaptive_weight, smoothed_log_probs
 from bleugrad.matches.method import MatchMethod
 from bleugrad.outputs.output import Output
 from bleugrad.references.sequences import IdLists
-from bleugrad.scores.bleu import BLEU
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -173,41 +171,3 @@ class RecommendedBLEULoss(ExpectedBLEULoss):
 
 
 ExpectedBLEULoss.recommended = RecommendedBLEULoss
-
-
-def expected_bleu_loss(
-    logits: Tensor | Output,
-    labels: Tensor | None = None,
-    *,
-    references: Tensor | IdLists | None = None,
-    mask: Tensor | None = None,
-    method: MatchMethod | str = "exact",
-    level: str = "corpus",
-    max_order: int = 4,
-    weights: Sequence[float] | None = None,
-    smoothing: float = 1.0,
-    eos_id: int | None = None,
-    sharpness: float = 1.0,
-    end_positions: int | str = 0,
-    ignore_index: int = -100,
-    word_start: Tensor | None = None,
-    reduction: str = "mean",
-    cross_entropy_weight: float = 0.0,
-    label_smoothing: float = 0.0,
-    adaptive: bool = False,
-    inplace: bool = False,
-    process_group: Group = None,
-) -> Tensor:
-    """1 - expected BLEU. :class:`bleugrad.ExpectedBLEULoss` describes the arguments."""
-    score = BLEU(max_order, weights, smoothing)
-    loss = ExpectedScoreLoss(
-        Expectation(score, method, level, eos_id, ignore_index, sharpness, end_positions, inplace),
-        word_start=word_start,
-        reduction=reduction,
-        cross_entropy_weight=cross_entropy_weight,
-        label_smoothing=label_smoothing,
-        adaptive=adaptive,
-        process_group=process_group,
-    )
-    value: Tensor = loss(logits, labels, references=references, mask=mask)
-    return value
