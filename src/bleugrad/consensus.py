@@ -41,10 +41,9 @@ def mbr(
 ) -> MBRResult:
     """Score candidates h by their expected BLEU against the model's output y, for minimum Bayes risk decoding.
 
-    For distributions no sample is drawn: ``score(h) = E[BP(|h|, |y|)] * prod_n ((E[O_n] + s) / (M_n(h) + s)) ^ w_n``
-    with the expected clipped matches E[O_n] of h and y. Clipped matches do not care which side is random, so they are
-    those of :func:`bleugrad.expected_bleu` with h as reference. The status of each quantity: matches are **exact**, the
-    penalty is exact but for :class:`bleugrad.CTC`, whose length is a surrogate, and the score is a **surrogate** of
+    For distributions no sample is drawn: ``score(h) = E[BP(|h|, |y|)] * prod_n ((E[O_n] + s) / (M_n(h) + s)) ^ w_n``,
+    where E[O_n] are the expected matches of :func:`bleugrad.expected_bleu` with h as reference. Matches are **exact**,
+    the penalty is exact but for :class:`bleugrad.CTC`, whose length is a surrogate, and the score is a **surrogate** of
     E[BLEU(h, y)]. For samples the score is the mean of their sentence BLEU, an unbiased **estimate**.
 
     Args:
@@ -56,8 +55,8 @@ def mbr(
         eos_id: logits only: the output is the tokens before the first EOS. Candidates are cut before theirs.
         word_start: (V,) bool, tokens that open a word, to count words; logits and samples only.
         max_order: highest n-gram order N.
-        weights: N non-negative numbers that sum to 1, uniform by default.
-        smoothing: s, added to matches and totals of every order.
+        weights: of the orders, see :class:`bleugrad.BLEU`.
+        smoothing: s, see :class:`bleugrad.BLEU`.
         ignore_index: the padding id.
 
     O(B T V + B K T L) time for logits, O(B K S T R) for samples.

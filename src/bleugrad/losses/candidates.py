@@ -25,11 +25,9 @@ class CandidateBLEULoss(BLEULossBase):
         q(x)     = exp(alpha score(x)) / sum over candidates of exp(alpha score)
         loss     = sum over candidates of q(x) (1 - expected BLEU of the rows of x)
 
-    The gradient goes through both factors. It is minimum risk training in which the risk of a candidate is an
-    expectation over its neighbourhood instead of the BLEU of one sequence. The expected matches are exact given the
-    inputs of the decoder, and BLEU of them is the surrogate of :func:`bleugrad.expected_bleu`. The candidates represent
-    all sequences, so the loss is an **estimate** of 1 - E[BLEU]. With one candidate it is
-    :class:`bleugrad.ExpectedBLEULoss` of that candidate's rows.
+    The gradient goes through both factors. The risk of a candidate is an expectation over its neighbourhood instead of
+    the BLEU of one sequence. The candidates represent all sequences, so the loss is an **estimate** of 1 - E[BLEU].
+    With one candidate it is :class:`bleugrad.ExpectedBLEULoss` of that candidate's rows.
 
     Args:
         alpha: sharpness of q. With 0 all candidates have the same weight, for any ``length_penalty``, and q has no

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from bleugrad.arguments import check_nonnegative
-from bleugrad.losses.rewards import RewardedSamples
-from bleugrad.losses.sampling import SampledLossBase, SampledRows, check_samples, given_labels
+from bleugrad.losses.sampling import RewardedSamples, SampledLossBase, SampledRows, check_samples, given_labels
 from bleugrad.references.sequences import IdLists
 from bleugrad.references.targets import Targets
 
@@ -23,16 +22,14 @@ class MinimumRiskLoss(SampledLossBase):
         gradient = sum over candidates of -q(x) (r(x) - sum of q r) grad log p(x)
 
     Both are averaged over sentences and not divided by length. The gradient is that of the value divided by alpha, so
-    its size does not shrink with alpha and can be compared with other losses. With alpha = 1 and all possible sequences
-    as candidates, value and gradient are those of 1 - E[BLEU]. With a small alpha and S distinct samples, the gradient
-    is (S - 1) / S times that of REINFORCE with the leave-one-out baseline.
+    its size does not shrink with alpha and can be compared with other losses.
 
     Args:
         samples: number S of samples per sentence, drawn from the rows of the logits. Equal samples count once.
         alpha: sharpness of q, above 0.
         include_reference: add the labels to the candidates, for sentences with a label at each position that counts.
         scale_by_alpha: use the gradient of the value itself, alpha times the one above.
-        generator: source of the random numbers, see :class:`bleugrad.ReinforceLoss`.
+        generator: as for :class:`bleugrad.ReinforceLoss`.
         max_order: this and the other options are those of :class:`bleugrad.ExpectedBLEULoss`.
 
     After a call, ``statistics`` holds the samples, their rewards, and as baseline the mean reward under q, as

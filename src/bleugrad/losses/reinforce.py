@@ -6,8 +6,13 @@ import torch
 from torch import Tensor
 
 from bleugrad.arguments import check_choice
-from bleugrad.losses.rewards import RewardedSamples, leave_one_out
-from bleugrad.losses.sampling import SampledLossBase, SampledRows, check_given_tokens, check_samples
+from bleugrad.losses.sampling import (
+    RewardedSamples,
+    SampledLossBase,
+    SampledRows,
+    check_given_tokens,
+    check_samples,
+)
 from bleugrad.references.sequences import IdLists, check_batch
 from bleugrad.references.targets import Targets
 
@@ -36,10 +41,7 @@ class ReinforceLoss(SampledLossBase):
             probability of a sample is that of its tokens and its EOS; rows after it have no effect.
 
     After a call, ``statistics`` holds samples, rewards and baselines, as
-    :class:`~bleugrad.losses.sampling.SampleStatistics`.
-
-    Time: one softmax and its cumulative sum, one scaling of it backward, and counting the n-grams of the samples.
-    Memory: one tensor of the size of the logits, for any S.
+    :class:`~bleugrad.losses.sampling.SampleStatistics`. Memory: one tensor of the size of the logits, for any S.
 
     Example:
         >>> import torch, bleugrad
@@ -113,3 +115,12 @@ class ReinforceLoss(SampledLossBase):
             check_batch("greedy", len(ids), len(of_samples), "tokens")
             reward = self.reward(ids, prepared, ids != self.ignore_index).rewards
         return self._of_rewards(samples, of_samples, reward, counted)
+
+
+def leave_one_out(values: Tensor) -> Tensor:
+    """The mean of the other samples of the same sentence: (B, S) to (B, S), for S of at least 2.
+
+    >>> leave_one_out(torch.tensor([[1.0, 2.0, 6.0]])).tolist()
+    [[4.0, 3.5, 1.5]]
+    """
+    return (values.sum(1, keepdim=True) - values) / (values.shape[1] - 1)

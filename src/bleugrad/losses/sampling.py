@@ -10,11 +10,19 @@ from bleugrad.arguments import check_int, check_nonnegative
 from bleugrad.backends import operations
 from bleugrad.backends.dtypes import widest_float
 from bleugrad.losses.base import BLEULossBase
-from bleugrad.losses.rewards import RewardedSamples, reward_samples
 from bleugrad.matches.statistics import check_rows
 from bleugrad.outputs.rows import Rows
-from bleugrad.references.sequences import IdLists, References, check_ids, check_range, prepare_references
+from bleugrad.references.sequences import (
+    IdLists,
+    References,
+    before_eos,
+    check_ids,
+    check_range,
+    close_up,
+    prepare_references,
+)
 from bleugrad.references.targets import Targets, prepare_targets
+from bleugrad.scores.token_matches import token_matches
 
 
 @dataclass(frozen=True)
@@ -54,6 +62,30 @@ class SampleStatistics:
 
 
 @dataclass(frozen=True)
+class RewardedSamples:
+    """Sequences of each sentence, S of them, and their rewards.
+
+    ``tokens`` (B, S, T) stand where they were drawn. ``scored`` (B, S, T) is True at the tokens whose probabilities
+    multiply to the probability of the sequence: those before the first EOS, and that EOS. ``matches`` (B, S, N),
+    ``lengths`` (B, S) and ``rewards`` (B, S) are those of the tokens before it, or of the words they make.
+    """
+
+    tokens: Tensor
+    scored: Tensor
+    matches: Tensor
+    lengths: Tensor
+    rewards: Tensor
+
+    def first(self, number: int) -> "RewardedSamples":
+        """The first samples of each sentence."""
+        return RewardedSamples(*(part[:, :number] for part in vars(self).values()))
+
+    def log_probs(self, of_tokens: Tensor) -> Tensor:
+        """Log-probabilities of the sequences (B, S) from those of their tokens (B, S, T)."""
+        return torch.where(self.scored, of_tokens, 0).sum(2)
+
+
+@dataclass(frozen=True)
 class SampledRows:
     """Samples of the rows of a batch, and log-probabilities of chosen tokens.
 
@@ -74,9 +106,7 @@ class SampledRows:
 class SampledLossBase(BLEULossBase):
     """A loss from samples of each sentence.
 
-    ``generator`` is a ``torch.Generator`` on the device of the logits, a seed for a generator of the loss, or None for
-    the default generator of torch. ``statistics`` describes the last call. It is None before the first call, and not
-    recorded under torch.compile.
+    ``statistics`` describes the last call. It is None before the first call, and not recorded under torch.compile.
     """
 
     samples: int = 1
@@ -113,15 +143,10 @@ class SampledLossBase(BLEULossBase):
         references: Tensor | IdLists | None = None,
         mask: Tensor | None = None,
     ) -> Tensor:
-        """Compute the loss of samples that are drawn from the rows of the logits.
+        """Compute the loss of samples that are drawn from the rows of the logits (B, T, V).
 
-        Args:
-            logits: (B, T, V).
-            labels: (B, T), as for cross-entropy. Optional if ``references`` are given, unless cross-entropy is added or
-                the labels are a candidate.
-            references: references of BLEU if they are not the labels: (B, R), (B, K, R) or nested lists. Their lengths
-                may differ from T.
-            mask: (B, T) bool, positions that count. Default: positions with a label.
+        ``labels``, ``references`` and ``mask`` are those of :class:`bleugrad.ExpectedBLEULoss`. Labels are needed if
+        cross-entropy is added or if they are a candidate.
         """
         rows, expectation = Rows(logits), self.expectation
         targets = prepare_targets(
@@ -187,9 +212,26 @@ class SampledLossBase(BLEULossBase):
         return self.reduce(value.detach() + (surrogate - surrogate.detach()), counted)
 
     def reward(self, tokens: Tensor, references: References, valid: Tensor) -> RewardedSamples:
-        """Return the rewards of tokens (B, S, T) at valid positions, (B, S, T) or (B, 1, T)."""
-        expectation = self.expectation
-        return reward_samples(tokens, valid, references, expectation.score, expectation.eos_id, self.word_start)
+        """Return smoothed sentence BLEU of sequences: exact, equal to :func:`bleugrad.bleu`.
+
+        A sequence is the tokens (B, S, T) at ``valid`` (B, S, T) or (B, 1, T) positions before EOS.
+        """
+        (batch, number, _), score, eos_id = tokens.shape, self.expectation.score, self.expectation.eos_id
+        valid = valid.expand_as(tokens)
+        kept = scored = before_eos(tokens, valid, eos_id)
+        if eos_id is not None:
+            ends = (tokens == eos_id) & valid
+            scored = kept | (ends & (ends.cumsum(-1) == 1))
+        ids, lengths = close_up(torch.where(kept, tokens, 0).flatten(0, 1), kept.flatten(0, 1))
+        folded = References(*(part.repeat_interleave(number, 0) for part in (references.ids, references.lengths)))
+        statistics = token_matches(ids, lengths, folded, score.max_order, self.word_start).statistics()
+        return RewardedSamples(
+            tokens=tokens,
+            scored=scored,
+            matches=statistics.matches.view(batch, number, score.max_order),
+            lengths=statistics.lengths.support.view(batch, number),
+            rewards=score.value(statistics, "sentence", None).view(batch, number),
+        )
 
     def reward_rows(self, tokens: Tensor, targets: Targets) -> RewardedSamples:
         """Return the rewards of tokens (B, S, T) at the positions of the targets."""

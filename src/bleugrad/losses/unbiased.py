@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from bleugrad.lengths.lengths import FixedLengths
-from bleugrad.losses.rewards import RewardedSamples
-from bleugrad.losses.sampling import SampledLossBase, SampledRows
+from bleugrad.losses.sampling import RewardedSamples, SampledLossBase, SampledRows
 from bleugrad.matches.exact import Exact, matches_by_length
 from bleugrad.matches.statistics import ExpectedStatistics, row_statistics
 from bleugrad.references.targets import Targets
@@ -19,23 +18,19 @@ from bleugrad.scores.bleu import BLEU, penalty_by_length, totals_of
 class UnbiasedBLEULoss(SampledLossBase):
     """1 - E[BLEU] with an unbiased gradient of low variance: an **estimate** that is mostly exact expectations.
 
-    E[BLEU] has no closed form, but the expectation of a linear function C of the matches has one, and BLEU is close to
-    such a function: ``C(x) = c + sum_n alpha_n O_n(x)``, fitted at the exact expected matches e_n = E[O_n]. For samples
-    x of each sentence::
+    For a linear function of the matches ``C(x) = c + sum_n alpha_n O_n(x)`` that is close to BLEU, the exact expected
+    matches e_n = E[O_n], and samples x of each sentence::
 
         value    = 1 - E[C] - mean over samples of BLEU(x) - C(x)
         gradient = -sum_n alpha_n grad e_n - mean over samples of (BLEU(x) - C(x)) grad log p(x)
 
     Both are averaged over sentences and not divided by length. Their means are 1 - E[BLEU] and its gradient for any c
-    and alpha, because these are held constant and E[C] is exact. Only the nonlinear part of BLEU is estimated from
-    samples. BLEU is smoothed sentence BLEU. Without smoothing it is less linear, and the variance is larger.
-
-    With ``eos_id`` the length is random, and c and alpha are fitted to each length; E[C] follows from the exact joint
-    expectations of matches and length. In words these are not known, so alpha is the same for all lengths.
+    and alpha, because these are held constant and E[C] is exact. BLEU is smoothed sentence BLEU. Without smoothing it
+    is less linear, and the variance is larger. With ``eos_id`` the length is random, and c and alpha are fitted to each
+    length; in words alpha is the same for all lengths.
 
     Args:
-        samples: number of samples per sentence.
-        generator: source of the random numbers, see :class:`bleugrad.ReinforceLoss`.
+        samples, generator: as for :class:`bleugrad.ReinforceLoss`.
         max_order: this and the other options are those of :class:`bleugrad.ExpectedBLEULoss`.
 
     After a call, ``statistics`` holds the samples, rewards and, as baselines, C(x), as
@@ -101,19 +96,14 @@ class LinearBLEU:
 def linearise(statistics: ExpectedStatistics, score: BLEU) -> tuple[LinearBLEU, Tensor]:
     """Fit a linear function to BLEU f for each length l, at e = E[O | length l]; accurate also if matches are rare.
 
-    A match of order k comes with a match of every lower order: an *event* adds 1 to O_1..O_k, written O + v_k. The
-    expected number of events is mu_k = e_k - e_{k+1}. If events were independent and Poisson, the least-squares slope
-    in their number would be E[f(O + v_k) - f(O)], and to second order E[f] is the level below::
+    An *event* of order k adds 1 to O_1..O_k, written O + v_k; the expected number of them is mu_k = e_k - e_{k+1}::
 
         slope_k = f(e + v_k) - f(e),           alpha_n = slope_n - slope_{n-1}
         level   = f(e) + sum_k mu_k / 2 (f(e + 2 v_k) - 2 f(e + v_k) + f(e))
-        S(x)    = level + sum_n alpha_n (O_n - e_n)
+        C(x)    = level + sum_n alpha_n (O_n - e_n)
 
-    Any constants leave the gradient unbiased; these make BLEU - S small. The tangent of BLEU would not if matches are
-    rare, because the number of matches is an integer.
-
-    In words E[O | length] is not known. E[O] replaces it, and the slopes are averaged over lengths, so that the
-    expectation of S needs no joint expectation.
+    Any constants leave the gradient unbiased; these make BLEU - C small. In words E[O | length] is not known. E[O]
+    replaces it, and the slopes are averaged over lengths, so that the expectation of C needs no joint expectation.
 
     Returns the function, and E[O_n; length] (B, N, S); in words the product of the two expectations, which is enough if
     slopes do not depend on the length. The only division is by P(length), clamped to the smallest normal number.

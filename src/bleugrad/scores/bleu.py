@@ -20,13 +20,16 @@ POSITIVE = 0.01
 
 @dataclass(frozen=True, init=False)
 class BLEU:
-    """``BP * prod_n ((O_n + s) / (M_n + s)) ^ w_n``, checked.
+    """``BP * prod_n ((O_n + s) / (M_n + s)) ^ w_n``.
 
     Args:
-        max_order: highest n-gram order N.
-        weights: N non-negative numbers that sum to 1, uniform by default.
+        max_order: highest n-gram order N, at most 100.
+        weights: N non-negative numbers that sum to 1, uniform by default; ``(0, 0, 0, 1)`` scores 4-grams alone.
         smoothing: s, added to matches and totals of every order as in the paper (sacreBLEU's add-k leaves order 1
             alone).
+
+    Without smoothing, an order of positive weight without a possible match makes value and gradient 0. With smoothing,
+    an order without n-grams has precision 1.
     """
 
     max_order: int
@@ -67,10 +70,7 @@ class BLEU:
 
 
 def smoothed_precisions(matches: Tensor, totals: Tensor, smoothing: float) -> Tensor:
-    """(O_n + s) / (M_n + s), the paper's smoothing on every order; 0 where M_n + s = 0.
-
-    sacreBLEU's add-k differs: it leaves order 1 as it is.
-    """
+    """(O_n + s) / (M_n + s), the paper's smoothing on every order; 0 where M_n + s = 0."""
     denominator = totals + smoothing
     if smoothing > 0:
         return (matches + smoothing) / denominator

@@ -25,27 +25,25 @@ def bleu(
 ) -> BLEUResult:
     """BLEU of token ids: exact, and with ``smoothing=0`` equal to sacreBLEU's on the same tokens.
 
-    ``BLEU = BP * prod_n ((O_n + s) / (M_n + s)) ^ w_n`` with the clipped matches of the paper's matrices of equal
-    n-grams, of which at most 2**14 entries exist per sentence. Longer sentences number their n-grams by sorting, in
-    O(N (T + L) log(T + L)) time and O(N K (T + L)) memory per sentence.
+    The clipped matches are those of the paper's matrices of equal n-grams, of which at most 2**14 entries exist per
+    sentence. Longer sentences number their n-grams by sorting, in O(N (T + L) log(T + L)) time and O(N K (T + L))
+    memory per sentence.
 
     Args:
         hypotheses: (B, T) ids, or nested lists. Positions equal to ``ignore_index`` do not count.
-        references: (B, R) or (B, K, R) ids padded with ``ignore_index``, or nested lists with any number of references
-            per sentence. Counts are clipped at the maximum over references. The reference length is the closest one,
-            the shorter one of two. If there are several references, empty ones are ignored.
+        references: as for :func:`bleugrad.expected_bleu`. Counts are clipped at the maximum over references. The
+            reference length is the closest one, the shorter one of two. If there are several references, empty ones are
+            ignored.
         hypothesis_lengths: (B,), number of positions that count, from the first.
-        max_order: highest n-gram order N, at most 100.
-        weights: N non-negative numbers that sum to 1, uniform by default; ``(0, 0, 0, 1)`` scores 4-grams alone.
-        smoothing: s, added to matches and totals of every order. With 0 the score is sacreBLEU's without smoothing
-            (its add-k smoothing leaves order 1 alone).
-        level: "corpus" pools the statistics of the batch before the score, "sentence" scores each sentence.
+        max_order: highest n-gram order N.
+        weights: of the orders, see :class:`bleugrad.BLEU`.
+        smoothing: s, see :class:`bleugrad.BLEU`.
+        level: "corpus" sums the statistics of the batch and computes one score, "sentence" scores each sentence.
         ignore_index: the padding id.
         word_start: (V,) bool, tokens that open a word. If given, words are counted. Words are equal if all their
             tokens are equal.
 
-    Without smoothing, an order with no matches, or none possible because the hypothesis is shorter than n, makes BLEU 0
-    as in sacreBLEU without effective order; with smoothing, an order with no n-grams has precision 1. An empty
+    Without smoothing, an order without matches makes BLEU 0, as in sacreBLEU without effective order. An empty
     hypothesis has brevity penalty 0 unless the reference is empty too.
 
     Example:
