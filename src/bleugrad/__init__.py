@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from bleugrad.scores.gleu import GLEU
     from bleugrad.scores.nist import NIST
     from bleugrad.scores.results import BLEUResult, ExpectedBLEUResult, ExpectedScoreResult
-    from bleugrad.scores.rouge import ROUGE
-    from bleugrad.scores.rouge_l import ROUGEL
+    from bleugrad.scores.rouge import ROUGE, ROUGEL
     from bleugrad.scores.token_score import token_rewards, token_score
     from bleugrad.tokenizers import word_start_mask
 
@@ -63,7 +62,7 @@ _HOMES = {
     "NIST": "bleugrad.scores.nist",
     "Projection": "bleugrad.outputs.rows",
     "ROUGE": "bleugrad.scores.rouge",
-    "ROUGEL": "bleugrad.scores.rouge_l",
+    "ROUGEL": "bleugrad.scores.rouge",
     "ReinforceLoss": "bleugrad.losses.reinforce",
     "UnbiasedBLEULoss": "bleugrad.losses.unbiased",
     "bleu": "bleugrad.scores.bleu_of_ids",

@@ -1,27 +1,16 @@
 """Certified intervals for a sentence's true E[BLEU], from the exact expected matches.
 
-Given its length, a hypothesis has fixed totals M_n and brevity penalty, and e_n = E[O_n | length]. Let s be the
-smoothing.
+With e_n = E[O_n | length] and the smoothing s, the totals M_n and the brevity penalty BP being fixed by the length:
 
-* Upper (Hoelder, weights sum to 1): E[BLEU] <= BP prod_n ((e_n + s) / (M_n + s)) ^ w_n.
-* Lower, one reference: O_1 >= O_2 >= ... gives E[BLEU] >= BP (e_h + s) / prod_n (M_n + s) ^ w_n, h the highest order of
-  positive weight.
-* Lower, s > 0, any references: exp is convex and log(s + O) lies above its chord on 0..m_n, the most matches possible,
-  so E[BLEU] >= BP exp(sum_n w_n ((1 - e_n / m_n) log s + (e_n / m_n) log(s + m_n) - log(M_n + s))).
+* Upper (Hoelder): E[BLEU] <= BP prod_n ((e_n + s) / (M_n + s)) ^ w_n.
+* Lower, one reference (chain, O_1 >= O_2 >= ...): E[BLEU] >= BP (e_h + s) / prod_n (M_n + s) ^ w_n, h the highest
+  order of positive weight.
+* Lower, s > 0 (chord): E[BLEU] >= BP exp(sum_n w_n ((1 - e_n / m_n) log s + (e_n / m_n) log(s + m_n) - log(M_n + s))),
+  m_n the most matches possible.
 
-A random length is a mixture: certify each length, then mix. Upper and chain bound are homogeneous in the probability of
-the length, so they are formed from the joint expectations P(length = l) e_n(l) without dividing by P(length = l).
-
-Where words are counted their number W is random even for a fixed number of tokens, and E[O_n | W] is not known, only
-e_n = E[O_n]. What holds then, for every w:
-
-* Upper: E[BP O_n-precision] <= E[BP; W < w] + max_{l >= w} (BP(l) / (M_n(l) + s)) (e_n + s P(W >= w)), a precision
-  being at most 1, and Hoelder over the orders.
-* Lower, one reference, for every set A of lengths: E[BLEU] >= E[BLEU; W in A] >= min_{l in A} f(l) E[O_h + s; W in A]
-  with f(l) = BP(l) / prod_n (M_n(l) + s) ^ w_n, and E[O_h + s; W in A] >= e_h + s - E[m(W) + s; W not in A], m(l) the
-  most matches of l words. The best set is one of those with f above some threshold. A length of little probability
-  costs little to leave out, so rounding errors of the probabilities matter as little as they are.
-* Lower, s > 0: as above, with the expectations of log BP and log(M_n + s), given W > 0.
+A random length is a mixture: certify each length, then mix. Upper and chain bound are formed from the joint
+expectations P(length = l) e_n(l) without dividing by P(length = l). In words E[O_n | length] is not known, and
+:func:`_interval_of_words` bounds with E[O_n] alone. ``docs/mathematics.md`` and ``docs/words.md`` have the proofs.
 
 Rounding is on the safe side: both ends are moved outward by more than the rounding errors of all that leads to them,
 see :func:`_outward`, and the upper end is at most 1.

@@ -25,11 +25,9 @@ class NIST(PooledScore):
     does. :meth:`from_references` computes weights from a corpus of references. NIST is at least 0 and has no upper
     limit, so a loss ``1 - NIST`` has no fixed minimum.
 
-    At **sentence level** with one reference the value is the **exact expectation** with ``method="exact"`` for rows of
-    tokens, of fixed or random length, and for graphs: given the length it is linear in weighted matches. In words
-    (``word_start``) and for CTC it is the surrogate E[penalty] sum_n E[O_n] / E[M_n]; so it is for other methods where
-    the length is random. At **corpus level** matches, n-grams and lengths are summed over sentences, as in
-    ``corpus_nist``: exact for a fixed length in tokens, a surrogate for a random one.
+    With one reference its value is exact where that of :class:`bleugrad.GLEU` is. Elsewhere it is the surrogate
+    E[penalty] sum_n E[O_n] / E[M_n]. At **corpus level** matches, n-grams and lengths are summed over sentences, as in
+    ``corpus_nist``. Weighted matches take N times the memory of matches.
 
     Args:
         weights: the weight of each n-gram, a tuple of token ids; in words, the tokens of the words. N-grams without one
@@ -38,8 +36,6 @@ class NIST(PooledScore):
         several: "best" takes for each order the reference with the highest precision, the longest of equals, as nltk.
             Of expectations it is a surrogate. "mean" averages over references, and is exact at sentence level where
             one reference is.
-
-    Weighted matches take N times the memory of matches.
 
     Example:
         >>> import torch, bleugrad
@@ -68,13 +64,8 @@ class NIST(PooledScore):
     ) -> "NIST":
         """NIST with the information of the n-grams of these references, as nltk computes it from a test set.
 
-        Args:
-            references: (B, R), (B, K, R) or nested lists of token ids.
-            max_order: the highest order.
-            several: as for the class.
-            word_start: (V,) bool, tokens that open a word; then n-grams of words are counted.
-            eos_id: references are cut before it.
-            ignore_index: the padding id.
+        ``references`` are (B, R), (B, K, R) or nested lists of token ids, cut before ``eos_id``. With
+        ``word_start`` (V,) n-grams of words are counted.
         """
         score, opens, size = cls({}, max_order, several), None, None
         if word_start is not None:

@@ -36,9 +36,9 @@ class PooledScore(ABC):
     def sums(self, statistics: ExpectedStatistics) -> Tensor:
         """The sums over sentences that the score of a corpus is made of, (C,)."""
 
-    @abstractmethod
     def of_sums(self, sums: Tensor) -> Tensor:
-        """The score of a corpus from its sums, a scalar."""
+        """The score of a corpus from its sums, a scalar: their ratio."""
+        return sums[0] / torch.where(sums[1] > 0, sums[1], 1)
 
     def value(self, statistics: ExpectedStatistics, level: str, pool: Pool | None) -> Tensor:
         """See :class:`bleugrad.scores.score.Score`."""
@@ -74,7 +74,7 @@ def expected_ratio(matches: Tensor, denominators: Tensor, probs: Tensor) -> Tens
 
 
 def over_references(values: Tensor, references: References, several: str, quality: Tensor) -> Tensor:
-    """Values (B, K) of the reference of the highest ``quality`` (B, K), the first of equals; or their mean: (B,)."""
+    """Reduce values (B, K) to (B,): the reference of the highest ``quality``, the first of equals; or the mean."""
     if values.shape[1] == 1:
         return values.squeeze(1)
     given = references.lengths > 0

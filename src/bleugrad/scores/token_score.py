@@ -94,16 +94,11 @@ def token_rewards(
     ``r_t = phi_t - phi_{t-1}``, phi_t the score of the first t tokens **with the brevity penalty of that prefix**, and
     phi_0 = 0. They sum to the score of the sequence, if it has a token. The reward to go ``sum_{s >= t} r_s`` is
     ``phi_T - phi_{t-1}``, and phi_{t-1} depends on the prefix alone, so it is a baseline: policy gradients with rewards
-    to go are unbiased. With the brevity penalty of the whole sequence they would not be.
+    to go are unbiased.
 
-    Args:
-        hypotheses: (B, T) ids, or nested lists. Positions equal to ``ignore_index`` do not count and have reward 0.
-        references: as for :func:`bleugrad.bleu`.
-        score: as for :func:`token_score`. :class:`bleugrad.BLEU` with smoothing has a reward for each matching token.
-        eos_id: sequences and references end before it. EOS and what follows have reward 0.
-        ignore_index: the padding id.
-        word_start: (V,) bool, tokens that open a word; then words are counted. The last word of a prefix is the tokens
-            it has so far.
+    Positions equal to ``ignore_index``, EOS and what follows it have reward 0. With ``word_start`` words are counted,
+    and the last word of a prefix is the tokens it has so far. The arguments are those of :func:`token_score`;
+    :class:`bleugrad.BLEU` with smoothing has a reward for each matching token.
 
     In tokens the n-grams that end at t alone are new, so all prefixes take O(T N) time after one pass. In words each
     prefix is scored on its own.
