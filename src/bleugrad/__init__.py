@@ -35,12 +35,11 @@ if TYPE_CHECKING:
     from bleugrad.outputs.graph import Graph
     from bleugrad.outputs.rows import Projection
     from bleugrad.scores.bleu import BLEU
-    from bleugrad.scores.bleu_of_ids import bleu
     from bleugrad.scores.gleu import GLEU
     from bleugrad.scores.nist import NIST
     from bleugrad.scores.results import BLEUResult, ExpectedBLEUResult, ExpectedScoreResult
     from bleugrad.scores.rouge import ROUGE, ROUGEL
-    from bleugrad.scores.token_score import token_rewards, token_score
+    from bleugrad.scores.token_score import bleu, token_rewards, token_score
     from bleugrad.tokenizers import word_start_mask
 
 __version__ = "0.1.0"
@@ -65,7 +64,7 @@ _HOMES = {
     "ROUGEL": "bleugrad.scores.rouge",
     "ReinforceLoss": "bleugrad.losses.reinforce",
     "UnbiasedBLEULoss": "bleugrad.losses.unbiased",
-    "bleu": "bleugrad.scores.bleu_of_ids",
+    "bleu": "bleugrad.scores.token_score",
     "expected_bleu": "bleugrad.expectation",
     "expected_score": "bleugrad.expectation",
     "explain": "bleugrad.explanation.explain",

@@ -11,8 +11,8 @@ from bleugrad.outputs.output import Output
 from bleugrad.outputs.rows import as_output
 from bleugrad.references.sequences import check_batch, check_ids, pad_lists
 from bleugrad.scores.bleu import BLEU, brevity_penalties, totals_of
-from bleugrad.scores.bleu_of_ids import bleu
 from bleugrad.scores.pooled import reference_matches
+from bleugrad.scores.token_score import token_score
 
 PAIRS = 2**14
 """Pairs of a candidate and a sample that are compared at once."""
@@ -109,16 +109,8 @@ def _mean_scores(
     number, times = ids.shape[1], drawn.shape[1]
     found = []
     for some, others in zip(*(one.split(max(1, PAIRS // max(1, number * times))) for one in (ids, drawn)), strict=True):
-        values = bleu(
-            some.repeat_interleave(times, 1).flatten(0, 1),
-            others.repeat(1, number, 1).flatten(0, 1),
-            max_order=score.max_order,
-            weights=score.weights,
-            smoothing=score.smoothing,
-            level="sentence",
-            ignore_index=ignore_index,
-            word_start=word_start,
-        ).value
+        pairs = (some.repeat_interleave(times, 1).flatten(0, 1), others.repeat(1, number, 1).flatten(0, 1))
+        values = token_score(*pairs, score, level="sentence", ignore_index=ignore_index, word_start=word_start)
         found.append(values.view(len(some), number, times))
     values = torch.cat(found) if found else ids.new_zeros(0, number, times, dtype=torch.float32)
     return (values * present[:, None]).sum(2) / present.sum(1, keepdim=True)

@@ -42,15 +42,12 @@ class FixedLengths(Lengths):
 class Stopping:
     """How sequences end before their first EOS, or at their limit.
 
-    ``alive`` (T, B) is the probability that token t is not EOS, and ``stop`` (B, T + 1) that a hypothesis which has
-    reached length l ends there.
-
     ``P(length = l) = P(length >= l) * p[l, EOS]`` for l below the limit, with
     ``P(length >= l) = prod_{s < l} (1 - p[s, EOS])``; what is left falls on the limit. Exact.
     """
 
-    alive: Tensor
-    stop: Tensor
+    alive: Tensor  #: (T, B), the probability that token t is not EOS.
+    stop: Tensor  #: (B, T + 1), the probability that a hypothesis which has reached length l ends there.
 
     @property
     def survival(self) -> Tensor:

@@ -3,10 +3,10 @@
 :meth:`bleugrad.ExpectedBLEULoss.recommended`, :class:`bleugrad.hf.BLEULoss` and ``bleugrad tune`` use these values:
 
 * ``LEVEL``: the loss is a mean over sentences, so it does not depend on micro-batches and processes.
-* ``END_POSITIONS``: the length is random, and both sides of the end have a cost. A hypothesis that ends too early loses
-  matches and brevity; one that does not end in time has half as many units more. The gradients that lower EOS before
-  the end and raise it there then have a ratio of 0.5 to 2, for references of 3 to 35 tokens, in tokens and in words.
-  Expected BLEU alone, with nothing after the end, has larger ratios, and outputs of weak models grow.
+* ``END_POSITIONS``: the length is random. A hypothesis that ends too early loses matches and brevity; one that does not
+  end in time has half as many units more. The gradients that lower EOS before the end and raise it there then have a
+  ratio of 0.5 to 2, for references of 3 to 35 tokens, in tokens and in words. With nothing after the end the ratios are
+  larger, and outputs of weak models grow.
 * ``SHARPNESS``: the loss scores slightly sharper rows, so that the model need not become certain. With 2, one of
   these ratios is below 0.5.
 * ``MOST`` and ``HALF``: see :func:`bleu_weight`. A weak model is trained by cross-entropy, at the usual learning rate.

@@ -63,18 +63,13 @@ class SampleStatistics:
 
 @dataclass(frozen=True)
 class RewardedSamples:
-    """Sequences of each sentence, S of them, and their rewards.
+    """S sequences of each sentence and their rewards, of the tokens before EOS, or of the words they make."""
 
-    ``tokens`` (B, S, T) stand where they were drawn. ``scored`` (B, S, T) is True at the tokens whose probabilities
-    multiply to the probability of the sequence: those before the first EOS, and that EOS. ``matches`` (B, S, N),
-    ``lengths`` (B, S) and ``rewards`` (B, S) are those of the tokens before it, or of the words they make.
-    """
-
-    tokens: Tensor
-    scored: Tensor
-    matches: Tensor
-    lengths: Tensor
-    rewards: Tensor
+    tokens: Tensor  #: (B, S, T), where they were drawn.
+    scored: Tensor  #: (B, S, T) bool, tokens whose probabilities multiply to that of the sequence: up to the first EOS.
+    matches: Tensor  #: (B, S, N)
+    lengths: Tensor  #: (B, S)
+    rewards: Tensor  #: (B, S)
 
     def first(self, number: int) -> "RewardedSamples":
         """The first samples of each sentence."""
@@ -87,19 +82,14 @@ class RewardedSamples:
 
 @dataclass(frozen=True)
 class SampledRows:
-    """Samples of the rows of a batch, and log-probabilities of chosen tokens.
+    """Samples of the rows of a batch, and log-probabilities of chosen tokens."""
 
-    ``tokens`` (B, S, T) have ``log_probs`` (B, S, T). ``greedy`` (B, T) is the most likely token of each row.
-    ``chosen_log_probs`` (B, T, J) belong to the chosen tokens. ``label_log_probs`` (B, T) belong to the labels; they
-    are None without cross-entropy. ``opening`` (B, T) is the probability that a token opens a word.
-    """
-
-    tokens: Tensor
-    log_probs: Tensor
-    greedy: Tensor
-    chosen_log_probs: Tensor
-    label_log_probs: Tensor | None
-    opening: Tensor
+    tokens: Tensor  #: (B, S, T)
+    log_probs: Tensor  #: (B, S, T), of the tokens.
+    greedy: Tensor  #: (B, T), the most likely token of each row.
+    chosen_log_probs: Tensor  #: (B, T, J), of the chosen tokens.
+    label_log_probs: Tensor | None  #: (B, T), of the labels; None without cross-entropy.
+    opening: Tensor  #: (B, T), the probability that a token opens a word.
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

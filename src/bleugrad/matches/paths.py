@@ -20,17 +20,13 @@ from bleugrad.references.targets import Targets
 
 @dataclass(eq=False)
 class Paths:
-    """What matches along random paths are counted from.
+    """What matches along random paths are counted from."""
 
-    ``probs`` (T, B, L) are the probabilities of the tokens ``ids`` (B, L) of the references at each vertex,
-    ``transitions`` (B, T, T) those of the transitions, and ``limits`` (B,) the number of vertices.
-    """
-
-    probs: Tensor
-    transitions: Tensor
-    ids: Tensor
+    probs: Tensor  #: (T, B, L), of the tokens ``ids`` at each vertex.
+    transitions: Tensor  #: (B, T, T), of the transitions.
+    ids: Tensor  #: (B, L), the tokens of the references.
     patterns: Patterns
-    limits: Tensor
+    limits: Tensor  #: (B,), the number of vertices.
     _exact: tuple[Tensor, Tensor] | None = field(default=None, init=False, repr=False)
 
     def exact(self) -> tuple[Tensor, Tensor]:

@@ -11,8 +11,7 @@ def path_log_probs(emissions: Tensor, transitions: Tensor, limits: Tensor, numbe
 
     ``f_0[u] = P(y_0 | u)`` for u = 0, ``f_i[u] = P(y_i | u) sum_w f_{i-1}[w] E[w, u]``, and P(y) is f at the last label
     and the last vertex. Each f is divided by its largest value, in the device's widest type, and emissions stay
-    logarithms, so that long sentences and rare tokens do not underflow. States that cannot reach the last vertex in
-    time are left out before that. Only paths that are e^-700 times as likely as others up to a label are lost.
+    logarithms, so only paths that are e^-700 times as likely as others up to a label are lost.
 
     Args:
         emissions: (B, T, R), the log-probability of each label at each vertex. Entries past limits or numbers may hold

@@ -8,12 +8,7 @@ from torch import Tensor
 from bleugrad.arguments import check_int
 from bleugrad.backends import operations
 from bleugrad.references.ngrams import Patterns
-from bleugrad.references.sequences import (
-    IdLists,
-    References,
-    prepare_positions,
-    prepare_references,
-)
+from bleugrad.references.sequences import IdLists, References, prepare_positions, prepare_references
 from bleugrad.references.words import Words, segment
 
 
@@ -21,31 +16,24 @@ from bleugrad.references.words import Words, segment
 class Targets:
     """The positions and references of a batch of B sentences with T positions.
 
-    The positions that count, ``mask`` (B, T), are the first ``limits`` (B,) of each sentence if it is read in ``order``
-    (B, T); mask and order are None where all count. ``tokens`` are the references that probabilities are gathered for,
-    ``units`` the references in what is counted, tokens or words. ``columns`` (B, L) are the ids whose probabilities are
-    needed: the references end to end, then EOS if the length is random. ``patterns`` are the n-grams of the references,
-    None if not asked for. ``words`` and ``word_start`` (V,), without EOS, are None where tokens are counted. ``labels``
-    (B, T) are 0 where ``labelled`` (B, T) is False; both may be None. ``end_positions`` more positions, with tokens
-    that match nothing, follow the last one that counts: a number, or one per sentence (B,). ``checked`` says whether
-    values are read back and checked, ``of`` is what messages call the output.
+    The positions that count are the first ``limits`` of each sentence if it is read in ``order``.
     """
 
-    mask: Tensor | None
-    limits: Tensor
-    order: Tensor | None
-    tokens: References
-    units: References
-    columns: Tensor
+    mask: Tensor | None  #: (B, T) bool, the positions that count; None where all do.
+    limits: Tensor  #: (B,), how many count.
+    order: Tensor | None  #: (B, T), the positions that count, then others; None where all count.
+    tokens: References  #: the references that probabilities are gathered for.
+    units: References  #: the references in what is counted, tokens or words.
+    columns: Tensor  #: (B, L), ids whose probabilities are needed: references end to end, EOS if the length is random.
     eos_id: int | None
-    patterns: Patterns | None
-    words: Words | None = None
-    word_start: Tensor | None = None
-    labels: Tensor | None = None
-    labelled: Tensor | None = None
-    end_positions: int | Tensor = 0
-    checked: bool = False
-    of: str = "logits"
+    patterns: Patterns | None  #: the n-grams of the references; None if they were not asked for.
+    words: Words | None = None  #: None where tokens are counted.
+    word_start: Tensor | None = None  #: (V,) bool without EOS; None where tokens are counted.
+    labels: Tensor | None = None  #: (B, T), 0 where they are ignored.
+    labelled: Tensor | None = None  #: (B, T) bool, where they are not.
+    end_positions: int | Tensor = 0  #: positions that match nothing after the last one that counts, also one per (B,).
+    checked: bool = False  #: whether values are read back and checked.
+    of: str = "logits"  #: what messages call the output.
 
 
 def prepare_targets(
@@ -79,8 +67,8 @@ def prepare_targets(
         word_start: (V,) bool, tokens that open a word; None to count tokens.
         max_order: the highest order of the patterns; None for no patterns.
         leave_out: take the references of a sentence as empty if none of its positions counts.
-        end_positions: positions after the last that counts, with tokens that match nothing; "half" for half as many as
-            the longest reference of each sentence has units, rounded up.
+        end_positions: see :class:`Targets`; "half" for half as many as the longest reference of each sentence has
+            units, rounded up.
         aligned: whether label t is the target of position t. Otherwise labels are references, and a sentence without
             any does not count.
         lengths: (B,), positions of each sentence that count, if the mask agrees; None for all.
