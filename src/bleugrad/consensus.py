@@ -11,7 +11,7 @@ from bleugrad.outputs.output import Output
 from bleugrad.outputs.rows import as_output
 from bleugrad.references.sequences import check_batch, check_ids, pad_lists
 from bleugrad.scores.bleu import BLEU, brevity_penalties, totals_of
-from bleugrad.scores.pooled import reference_matches
+from bleugrad.scores.score import reference_matches
 from bleugrad.scores.token_score import token_score
 
 PAIRS = 2**14

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Optional, TypeAlias
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 
 from bleugrad.arguments import check_choice
 from bleugrad.distributed import Pool, ProcessPool
@@ -13,10 +13,6 @@ from bleugrad.expectation import Expectation
 from bleugrad.references.targets import Targets
 from bleugrad.scores.bleu import BLEU
 
-if TYPE_CHECKING:
-    from torch.distributed import ProcessGroup
-
-Group: TypeAlias = Optional["ProcessGroup"]
 REDUCTIONS = ("mean", "sum", "none")
 
 
@@ -30,7 +26,7 @@ class LossBase(nn.Module):
 
     word_start: Tensor | None = None
     reduction: str = "mean"
-    process_group: Group = None
+    process_group: "distributed.ProcessGroup | None" = None
 
     def __post_init__(self) -> None:
         word_start = self.__dict__.pop("word_start")

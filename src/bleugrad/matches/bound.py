@@ -1,9 +1,8 @@
 """The paper's bound (eq. bleu_n): LB_n = sum_g sum_e q_e min(1, c_g / (1 + sum_{l != e} q_l)).
 
 Equal to O_n on one-hot rows, for any reference. A true lower bound of E[O_n] where every reference n-gram occurs once
-and does not overlap itself. **Not** a lower bound otherwise: min(1, c / (1 + z)) is not convex once c >= 2, and
-overlapping windows are treated as independent. For the reference ``a a`` and p(a) = 0.5 at three positions it is 1.5,
-and E[O_1] is 1.375. Nor is it a bound in words: where an occurrence ends, the next is more likely to begin.
+and does not overlap itself. **Not** a lower bound otherwise, nor in words: for the reference ``a a`` and p(a) = 0.5 at
+three positions it is 1.5, and E[O_1] is 1.375.
 """
 
 from typing import TYPE_CHECKING, cast

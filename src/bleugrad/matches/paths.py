@@ -55,15 +55,13 @@ class Paths:
 def path_statistics(
     match_probs: Tensor, transitions: Tensor, targets: Targets, method: MatchMethod
 ) -> ExpectedStatistics:
-    """Expected statistics of paths.
+    """Expected statistics of paths, in O(B T^2 (N^2 L + T)) time and O(B T (N^2 L + T)) memory.
 
     Args:
         match_probs: (B, T, L), the probabilities of ``targets.columns`` at each vertex.
         transitions: (B, T, T), the probability to go from w to u, 0 unless w < u < ``targets.limits``.
         targets: with their patterns.
         method: how matches are expected.
-
-    O(B T^2 (N^2 L + T)) time, O(B T (N^2 L + T)) memory.
     """
     check_rows(match_probs, targets)
     patterns = targets.patterns

@@ -15,8 +15,7 @@ from bleugrad.outputs.rows import as_output
 from bleugrad.references.sequences import IdLists
 from bleugrad.scores.bleu import BLEU, brevity_penalties, closest_lengths, mean_totals
 from bleugrad.scores.interval import certified_interval
-from bleugrad.scores.pooled import PooledScore
-from bleugrad.scores.score import Score, check_score
+from bleugrad.scores.score import PooledScore, Score, check_score
 from bleugrad.scores.token_score import token_statistics
 
 

@@ -43,12 +43,10 @@ class Graph(UnalignedOutput):
     Example:
         >>> import torch, bleugrad
         >>> _ = torch.manual_seed(0)
-        >>> logits, transitions = torch.randn(2, 6, 20, requires_grad=True), torch.randn(2, 6, 6, requires_grad=True)
-        >>> output = bleugrad.Graph(logits, transitions, lengths=torch.tensor([6, 4]))
+        >>> output = bleugrad.Graph(torch.randn(2, 6, 20), torch.randn(2, 6, 6), lengths=torch.tensor([6, 4]))
         >>> loss = bleugrad.ExpectedBLEULoss()(output, torch.tensor([[5, 17, 3], [9, 9, -100]]))
-        >>> loss.backward()
-        >>> round(loss.item(), 3), logits.grad.shape, transitions.grad.shape
-        (0.693, torch.Size([2, 6, 20]), torch.Size([2, 6, 6]))
+        >>> round(loss.item(), 3)
+        0.693
     """
 
     def __init__(

@@ -14,8 +14,8 @@ from bleugrad.references.targets import Targets
 class Output(ABC):
     """What a model emits for a batch of B sentences with T positions over a vocabulary of V tokens.
 
-    A new kind of output is a subclass that says how its statistics are expected.
-    :class:`bleugrad.outputs.rows.RowOutput` does that for all outputs with independent positions.
+    A new kind of output subclasses it with :meth:`statistics`, or :class:`bleugrad.outputs.rows.RowOutput` if its
+    positions are independent.
     """
 
     shape: tuple[int, int, int]  #: (B, T, V).

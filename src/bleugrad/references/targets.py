@@ -152,22 +152,22 @@ def _without_eos(word_start: Tensor, eos_id: int | None) -> Tensor:
 
 def check_word_start(word_start: object, vocabulary: int) -> Tensor:
     """Return ``word_start`` if it is a (V,) bool tensor."""
-    if not isinstance(word_start, Tensor) or word_start.dtype != torch.bool:
-        found = word_start.dtype if isinstance(word_start, Tensor) else type(word_start).__name__
-        raise TypeError(f"word_start is {found}; expected a bool tensor (V,), True for tokens that open a word")
-    if word_start.shape != (vocabulary,):
-        raise ValueError(f"word_start has shape {tuple(word_start.shape)}; expected the vocabulary's, ({vocabulary},)")
-    return word_start
+    return _check_bool("word_start", word_start, (vocabulary,), "the vocabulary's", "for tokens that open a word")
 
 
 def check_mask(mask: object, batch: int, steps: int, device: torch.device) -> Tensor:
     """Return ``mask`` on the device, if it is a (B, T) bool tensor."""
-    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-        found = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
-        raise TypeError(f"mask is {found}; expected a bool tensor, True where a position counts")
-    if mask.shape != (batch, steps):
-        raise ValueError(f"mask has shape {tuple(mask.shape)}; expected {(batch, steps)}, as the logits' (B, T)")
-    return mask.to(device)
+    return _check_bool("mask", mask, (batch, steps), "the (B, T) of the logits", "where a position counts").to(device)
+
+
+def _check_bool(name: str, value: object, shape: tuple[int, ...], of: str, true: str) -> Tensor:
+    """Return ``value`` if it is a bool tensor of that shape; messages say whose shape it is and where it is True."""
+    if not isinstance(value, Tensor) or value.dtype != torch.bool:
+        found = value.dtype if isinstance(value, Tensor) else type(value).__name__
+        raise TypeError(f"{name} is {found}; expected a bool tensor, True {true}")
+    if value.shape != shape:
+        raise ValueError(f"{name} has shape {tuple(value.shape)}; expected {shape}, {of}")
+    return value
 
 
 def _check_eos(eos_id: object, vocabulary: int) -> int | None:

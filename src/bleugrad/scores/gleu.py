@@ -5,7 +5,7 @@ from torch import Tensor
 
 from bleugrad.arguments import check_order
 from bleugrad.matches.statistics import ExpectedStatistics
-from bleugrad.scores.pooled import PooledScore, check_several, expected_ratio, over_references, reference_matches
+from bleugrad.scores.score import PooledScore, check_several, expected_ratio, over_references, reference_matches
 
 
 class GLEU(PooledScore):
@@ -39,12 +39,12 @@ class GLEU(PooledScore):
         return f"GLEU({self.max_order}, several={self.several!r})"
 
     def sentences(self, statistics: ExpectedStatistics) -> Tensor:
-        """See :class:`bleugrad.scores.pooled.PooledScore`."""
+        """See :class:`bleugrad.scores.score.PooledScore`."""
         values, _, _ = self._parts(statistics)
         return over_references(values, statistics.references, self.several, values)
 
     def sums(self, statistics: ExpectedStatistics) -> Tensor:
-        """See :class:`bleugrad.scores.pooled.PooledScore`."""
+        """See :class:`bleugrad.scores.score.PooledScore`."""
         values, *parts = self._parts(statistics)
         found = [over_references(part, statistics.references, self.several, values).sum() for part in parts]
         return torch.stack(found)

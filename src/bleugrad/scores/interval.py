@@ -35,17 +35,13 @@ def certified_interval(statistics: ExpectedStatistics, score: BLEU) -> tuple[Ten
     windows = statistics.windows
     if windows is None:
         return None, None
-    slack = _slack(windows.limits, windows.probs.dtype)
+    dtype = windows.probs.dtype  # a bound of rounding errors: one per position, and 32, several times those measured
+    slack = (windows.limits + 32).to(dtype) * torch.finfo(dtype).eps
     if windows.opening is not None:
         lower, upper = _interval_of_words(statistics, windows, score, slack)
     else:
         lower, upper = _interval_by_length(statistics, windows, score)
     return _outward(lower, upper, slack, windows.ending is not None)
-
-
-def _slack(limits: Tensor, dtype: torch.dtype) -> Tensor:
-    """A bound of rounding errors (B,): one per position, and 32 for the rest, several times the errors measured."""
-    return (limits + 32).to(dtype) * torch.finfo(dtype).eps
 
 
 def _outward(lower: Tensor | None, upper: Tensor, slack: Tensor, random_length: bool) -> tuple[Tensor | None, Tensor]:

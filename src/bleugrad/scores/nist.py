@@ -12,7 +12,7 @@ from bleugrad.references.sequences import IdLists, prepare_references
 from bleugrad.references.targets import check_word_start
 from bleugrad.scores.bleu import ngram_totals
 from bleugrad.scores.ngram_weights import NGramWeights
-from bleugrad.scores.pooled import PooledScore, best, check_several, expected_ratio, reference_matches
+from bleugrad.scores.score import PooledScore, best, check_several, expected_ratio, reference_matches
 
 BETA = math.log(0.5) / math.log(1.5) ** 2
 """The penalty is 1 / 2 where a hypothesis has 2 / 3 of the length of the reference."""
@@ -85,11 +85,11 @@ class NIST(PooledScore):
 
     @property
     def number_of_sums(self) -> int:
-        """See :class:`bleugrad.scores.pooled.PooledScore`."""
+        """See :class:`bleugrad.scores.score.PooledScore`."""
         return 2 * self.max_order + 2
 
     def sentences(self, statistics: ExpectedStatistics) -> Tensor:
-        """See :class:`bleugrad.scores.pooled.PooledScore`."""
+        """See :class:`bleugrad.scores.score.PooledScore`."""
         matches, totals, probs, chosen = self._parts(statistics)
         support, given = statistics.lengths.support[:, None], statistics.references.lengths
         wanted, counted = given.to(probs.dtype), (given > 0).to(probs.dtype)
@@ -105,7 +105,7 @@ class NIST(PooledScore):
         return (values * counted).sum(1) / counted.sum(1).clamp(min=1)
 
     def sums(self, statistics: ExpectedStatistics) -> Tensor:
-        """See :class:`bleugrad.scores.pooled.PooledScore`."""
+        """See :class:`bleugrad.scores.score.PooledScore`."""
         matches, totals, probs, chosen = self._parts(statistics)
         found, given = matches.sum(3), statistics.references.lengths
         lengths = given.to(found.dtype)[..., None].expand_as(found)
@@ -119,7 +119,7 @@ class NIST(PooledScore):
         return torch.cat([found.sum(0), (totals * probs).sum(3).squeeze(1).sum(0), sizes])
 
     def of_sums(self, sums: Tensor) -> Tensor:
-        """See :class:`bleugrad.scores.pooled.PooledScore`."""
+        """See :class:`bleugrad.scores.score.PooledScore`."""
         matches, totals = sums[:-2].view(2, -1)
         precision: Tensor = (matches / torch.where(totals > 0, totals, 1)).sum()
         return precision * length_penalty(sums[-1], sums[-2])

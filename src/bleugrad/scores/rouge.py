@@ -5,7 +5,7 @@ from torch import Tensor
 
 from bleugrad.arguments import LARGEST_ORDER, check_choice, check_int
 from bleugrad.matches.statistics import ExpectedStatistics
-from bleugrad.scores.pooled import PooledScore, check_several, expected_ratio, over_references, reference_matches
+from bleugrad.scores.score import PooledScore, check_several, expected_ratio, over_references, reference_matches
 
 KINDS = ("recall", "precision", "f1")
 
@@ -46,14 +46,14 @@ class ROUGE(PooledScore):
         return f"ROUGE({self.n}, {self.kind!r}, several={self.several!r})"
 
     def sentences(self, statistics: ExpectedStatistics) -> Tensor:
-        """See :class:`bleugrad.scores.pooled.PooledScore`."""
+        """See :class:`bleugrad.scores.score.PooledScore`."""
         values = self._ratios(statistics, self.kind)
         one = values.shape[1] == 1 or self.several == "mean" or self.kind == "f1"
         quality = values if one else self._ratios(statistics, "f1")
         return over_references(values, statistics.references, self.several, quality)
 
     def sums(self, statistics: ExpectedStatistics) -> Tensor:
-        """See :class:`bleugrad.scores.pooled.PooledScore`."""
+        """See :class:`bleugrad.scores.score.PooledScore`."""
         values, given = self.sentences(statistics), (statistics.references.lengths > 0).any(1)
         return torch.stack([(values * given).sum(), given.sum().to(values.dtype)])
 
