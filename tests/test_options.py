@@ -130,7 +130,7 @@ RECIPE = EXPECTED | {
 }
 SAMPLED = LOSS | {"samples": 3, "generator": 1, "cross_entropy_weight": 0.5}
 REINFORCE = SAMPLED | {"baseline": "none"}
-RISK = SAMPLED | {"alpha": 0.5, "include_reference": True, "scale_by_alpha": True}
+RISK = SAMPLED | {"alpha": 0.5, "include_reference": True}
 WEIGHTED = LOSS | ROWS | {"alpha": 2.0, "length_penalty": 0.0}
 DRAWN_ONLY = Exempt("documented: it concerns samples that are drawn from rows, not those of a decoder")
 WITHOUT_LOGITS = Refusal(0.5)

@@ -11,11 +11,12 @@ LARGEST_ORDER = 100
 SMALLEST_FLOAT, LARGEST_FLOAT = torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max
 
 
-def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    """Raise unless ``value`` is one of ``choices``."""
+def check_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
+    """Return ``value`` if it is one of ``choices``."""
     if value not in choices:
         expected = " or ".join(repr(choice) for choice in choices)
         raise ValueError(f"{name} is {value!r}; expected {expected}")
+    return value
 
 
 def check_order(max_order: object) -> int:

@@ -28,7 +28,6 @@ class MinimumRiskLoss(SampledLossBase):
         samples: number S of samples per sentence, drawn from the rows of the logits. Equal samples count once.
         alpha: sharpness of q, above 0.
         include_reference: add the labels to the candidates, for sentences with a label at each position that counts.
-        scale_by_alpha: use the gradient of the value itself, alpha times the one above.
         generator: as for :class:`bleugrad.ReinforceLoss`.
         max_order: this and the other options are those of :class:`bleugrad.ExpectedBLEULoss`.
 
@@ -51,7 +50,6 @@ class MinimumRiskLoss(SampledLossBase):
     samples: int = 8
     alpha: float = 0.005
     include_reference: bool = False
-    scale_by_alpha: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -84,8 +82,7 @@ class MinimumRiskLoss(SampledLossBase):
         shares = (self.alpha * log_probs).masked_fill(~chosen, -torch.inf).softmax(1)
         reward = (shares * candidates.rewards.to(shares.dtype)).sum(1)
         risk = 1 - reward
-        surrogate = risk if self.scale_by_alpha else risk / self.alpha
-        return self.finish(risk, surrogate, candidates.first(drawn), reward[:, None], counted)
+        return self.finish(risk, risk / self.alpha, candidates.first(drawn), reward[:, None], counted)
 
     def from_samples(
         self, tokens: Tensor, log_probs: Tensor, references: Tensor | IdLists, *, mask: Tensor | None = None

@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
-from bleugrad.arguments import check_order
+from bleugrad.arguments import check_choice, check_order
 from bleugrad.matches.statistics import ExpectedStatistics
-from bleugrad.scores.score import PooledScore, check_several, expected_ratio, over_references, reference_matches
+from bleugrad.scores.score import SEVERAL, PooledScore, expected_ratio, over_references, reference_matches
 
 
 class GLEU(PooledScore):
@@ -33,7 +33,7 @@ class GLEU(PooledScore):
     """
 
     def __init__(self, max_order: int = 4, several: str = "best") -> None:
-        self.max_order, self.several = check_order(max_order), check_several(several)
+        self.max_order, self.several = check_order(max_order), check_choice("several", several, SEVERAL)
 
     def __repr__(self) -> str:
         return f"GLEU({self.max_order}, several={self.several!r})"

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from bleugrad.arguments import LARGEST_ORDER, check_choice, check_int
 from bleugrad.matches.statistics import ExpectedStatistics
-from bleugrad.scores.score import PooledScore, check_several, expected_ratio, over_references, reference_matches
+from bleugrad.scores.score import SEVERAL, PooledScore, expected_ratio, over_references, reference_matches
 
 KINDS = ("recall", "precision", "f1")
 
@@ -39,8 +39,7 @@ class ROUGE(PooledScore):
         if not 1 <= check_int("n", n) <= LARGEST_ORDER:
             raise ValueError(f"n is {n}; expected 1 to {LARGEST_ORDER} (ROUGE-2 is n=2)")
         self.max_order = self.n = n
-        check_choice("kind", kind, KINDS)
-        self.kind, self.several = kind, check_several(several)
+        self.kind, self.several = check_choice("kind", kind, KINDS), check_choice("several", several, SEVERAL)
 
     def __repr__(self) -> str:
         return f"ROUGE({self.n}, {self.kind!r}, several={self.several!r})"

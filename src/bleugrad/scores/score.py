@@ -6,7 +6,6 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from bleugrad.arguments import check_choice
 from bleugrad.distributed import Pool
 from bleugrad.matches.parts import Weigh
 from bleugrad.matches.statistics import ExpectedStatistics
@@ -67,12 +66,6 @@ class PooledScore(ABC):
             return self.sentences(statistics)
         sums = self.sums(statistics)
         return self.of_sums(sums if pool is None else pool.sum(sums))
-
-
-def check_several(several: str) -> str:
-    """Return ``several`` if it is known."""
-    check_choice("several", several, SEVERAL)
-    return several
 
 
 def reference_matches(statistics: ExpectedStatistics, weigh: Weigh | None = None, *, joint: bool) -> Tensor:
