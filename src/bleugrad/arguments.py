@@ -36,6 +36,13 @@ def check_int(name: str, value: object) -> int:
     return value
 
 
+def check_id(name: str, value: object, vocabulary: int) -> int:
+    """Return ``value`` if it is an id of the vocabulary."""
+    if not 0 <= (found := check_int(name, value)) < vocabulary:
+        raise ValueError(f"{name} is {value}; expected an id of the vocabulary, 0 to {vocabulary - 1}")
+    return found
+
+
 def check_nonnegative(name: str, value: float) -> float:
     """Return ``value`` as a float that is 0 or a positive normal number of float32: 1 / value is finite, too."""
     if isinstance(value, bool) or not isinstance(value, int | float):

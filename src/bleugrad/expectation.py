@@ -117,6 +117,7 @@ def score_output(
     mask: Tensor | None = None,
     word_start: Tensor | None = None,
     label_log_probs: bool = False,
+    leave_out: bool = True,
     pool: Pool | None = None,
 ) -> tuple[Tensor, ExpectedStatistics, Targets]:
     """The score of an output, with its statistics and targets.
@@ -132,6 +133,7 @@ def score_output(
             mask=mask,
             word_start=word_start,
             label_log_probs=label_log_probs,
+            leave_out=leave_out,
         )
         return expectation.score.value(statistics, expectation.level, pool), statistics, targets
 
@@ -163,11 +165,9 @@ def expected_score(
         [0.4375]
     """
     expectation = Expectation(score, method=method, level=level, eos_id=eos_id, ignore_index=ignore_index)
-    statistics, _ = expected_statistics(
+    value, statistics, _ = score_output(
         logits, expectation, references=references, mask=mask, word_start=word_start, leave_out=False
     )
-    with torch.autocast(statistics.matches.device.type, enabled=False):
-        value = score.value(statistics, level, None)
     return ExpectedScoreResult(value, statistics.matches, statistics.lengths.mean())
 
 

@@ -63,8 +63,7 @@ def word_counts(opening: Tensor, limits: Tensor, ending: Stopping | None = None)
     """Lengths in words of hypotheses with ``limits`` (B,) tokens, token t opening a word with probability (T, B).
 
     Exact. For a fixed length it is 1 + a sum of independent indicators. With ``ending`` the length in tokens is random,
-    and f_t[w], the probability of reaching token t with w words, follows token by token. At most O(T^2) time per
-    sentence.
+    and the probability of reaching token t with w words follows token by token. At most O(T^2) time per sentence.
     """
     stops = (None, None) if ending is None else (ending.alive, ending.stop)
     return Lengths(operations.word_counts(opening, limits, *stops))

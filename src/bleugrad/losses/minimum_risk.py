@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from bleugrad.arguments import check_nonnegative
-from bleugrad.losses.sampling import RewardedSamples, SampledLossBase, SampledRows, check_samples, given_labels
+from bleugrad.losses.sampling import RewardedSamples, SampledLossBase, SampledRows, check_samples
 from bleugrad.references.sequences import IdLists
 from bleugrad.references.targets import Targets
 
@@ -39,12 +39,10 @@ class MinimumRiskLoss(SampledLossBase):
     Example:
         >>> import torch, bleugrad
         >>> _ = torch.manual_seed(0)
-        >>> logits = torch.randn(2, 5, 100, requires_grad=True)
-        >>> labels = torch.tensor([[5, 17, 3, 42, 2], [9, 61, 2, -100, -100]])
+        >>> logits, labels = torch.randn(2, 5, 100), torch.tensor([[5, 17, 3, 42, 2], [9, 61, 2, -100, -100]])
         >>> loss = bleugrad.MinimumRiskLoss(samples=8, include_reference=True, generator=0)(logits, labels)
-        >>> loss.backward()
-        >>> round(loss.item(), 3), logits.grad.shape
-        (0.58, torch.Size([2, 5, 100]))
+        >>> round(loss.item(), 3)
+        0.58
     """
 
     samples: int = 8
@@ -61,7 +59,7 @@ class MinimumRiskLoss(SampledLossBase):
         """Return the labels (B, T, 1) if they are a candidate."""
         if not self.include_reference:
             return super().chosen_tokens(targets, steps)
-        return given_labels(targets, "include_reference is True")[..., None]
+        return targets.given_labels("include_reference is True")[0][..., None]
 
     def estimate(self, drawn: SampledRows, targets: Targets) -> Tensor:
         """Return the loss from samples of the rows."""

@@ -46,15 +46,10 @@ class ReinforceLoss(SampledLossBase):
     Example:
         >>> import torch, bleugrad
         >>> _ = torch.manual_seed(0)
-        >>> logits = torch.randn(2, 5, 100, requires_grad=True)
-        >>> labels = torch.tensor([[5, 17, 3, 42, 2], [9, 61, 2, -100, -100]])
+        >>> logits, labels = torch.randn(2, 5, 100), torch.tensor([[5, 17, 3, 42, 2], [9, 61, 2, -100, -100]])
         >>> criterion = bleugrad.ReinforceLoss(samples=4, baseline="leave-one-out", generator=0)
-        >>> loss = criterion(logits, labels)
-        >>> loss.backward()
-        >>> round(loss.item(), 3), logits.grad.shape
-        (0.638, torch.Size([2, 5, 100]))
-        >>> round(criterion.statistics.mean_reward.item(), 3)
-        0.362
+        >>> round(criterion(logits, labels).item(), 3), round(criterion.statistics.mean_reward.item(), 3)
+        (0.638, 0.362)
     """
 
     baseline: str = "greedy"
@@ -92,7 +87,7 @@ class ReinforceLoss(SampledLossBase):
     ) -> Tensor:
         """Compute the loss of sequences that a decoder has sampled, with each token fed back to it.
 
-        ``samples`` and ``generator`` concern drawn samples only: S is that of ``tokens``.
+        ``generator`` and ``samples`` have no effect: S is that of ``tokens``.
 
         Args:
             tokens: (B, S, T), or (B, T) for one sample per sentence, padded with ``ignore_index``. Tokens after the

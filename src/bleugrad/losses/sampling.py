@@ -11,7 +11,7 @@ from bleugrad.backends import operations
 from bleugrad.backends.dtypes import widest_float
 from bleugrad.losses.base import BLEULossBase
 from bleugrad.matches.statistics import check_rows
-from bleugrad.outputs.rows import Rows
+from bleugrad.outputs.rows import Rows, check_floating
 from bleugrad.references.sequences import (
     IdLists,
     References,
@@ -21,7 +21,7 @@ from bleugrad.references.sequences import (
     close_up,
     prepare_references,
 )
-from bleugrad.references.targets import Targets, prepare_targets
+from bleugrad.references.targets import Targets, check_bool, prepare_targets
 from bleugrad.scores.token_matches import token_matches
 
 
@@ -175,7 +175,7 @@ class SampledLossBase(BLEULossBase):
         (batch, steps, _), number = logits.shape, self.samples
         chosen, with_labels = self.chosen_tokens(targets, steps), self.cross_entropy_weight > 0
         if with_labels:
-            chosen = torch.cat([chosen, given_labels(targets, "cross_entropy_weight is above 0")[..., None]], 2)
+            chosen = torch.cat([chosen, targets.given_labels()[0][..., None]], 2)
         opening_of = None if targets.patterns is None else targets.word_start
         uniform = self.uniform(batch, steps, logits.device)
         tokens, greedy = operations.sampled_tokens(logits.detach(), uniform)
@@ -241,11 +241,15 @@ class SampledLossBase(BLEULossBase):
                 "cross_entropy_weight is above 0, but samples come without logits; add cross-entropy yourself"
             )
         ids = check_given_tokens("tokens", tokens)
-        of_tokens = _check_like("log_probs", log_probs, tokens, "a floating tensor, the log-probability of each token")
+        of_tokens = check_floating("log_probs", log_probs, "(B, S, T) or (B, T)", tokens.dim()).to(ids.device)
+        if of_tokens.shape != tokens.shape:
+            found = f"log_probs has shape {tuple(of_tokens.shape)}"
+            raise ValueError(f"{found}; expected {tuple(tokens.shape)}, that of tokens")
         of_tokens = of_tokens.to(torch.promote_types(of_tokens.dtype, torch.float32)).view_as(ids)
         valid = ids != expectation.ignore_index
         if mask is not None:
-            valid &= _check_like("mask", mask, tokens, "a bool tensor, True where a token counts").view_as(ids)
+            mask = check_bool("mask", mask, tokens.shape, "that of tokens", "where a token counts")
+            valid &= mask.to(ids.device).view_as(ids)
         check_range("tokens", ids, valid, None, expectation.ignore_index)
         prepared = prepare_references(
             references,
@@ -260,13 +264,6 @@ class SampledLossBase(BLEULossBase):
         if not torch.compiler.is_compiling() and not of_samples.detach().sum().isfinite():
             raise ValueError("log_probs holds NaN or an infinity where a token counts; expected a finite sum")
         return samples, of_samples, prepared, valid.any(2).any(1)
-
-
-def given_labels(targets: Targets, reason: str) -> Tensor:
-    """Return the labels (B, T), or raise if there are none."""
-    if targets.labels is None:
-        raise TypeError(f"labels is None; expected (B, T) token ids, since {reason}")
-    return targets.labels
 
 
 def check_given_tokens(name: str, tokens: object) -> Tensor:
@@ -284,15 +281,3 @@ def check_samples(samples: object, least: int = 1, reason: str = "") -> None:
     number = check_int("samples", samples)
     if not least <= number < 2**31:
         raise ValueError(f"samples is {number}; expected {least} or more{reason}, and below 2**31")
-
-
-def _check_like(name: str, value: object, tokens: Tensor, expected: str) -> Tensor:
-    """Return a tensor of the shape of ``tokens`` on their device: bool for a mask, floating otherwise."""
-    if not isinstance(value, Tensor) or not (
-        value.dtype == torch.bool if name == "mask" else value.is_floating_point()
-    ):
-        found = value.dtype if isinstance(value, Tensor) else type(value).__name__
-        raise TypeError(f"{name} is {found}; expected {expected}")
-    if value.shape != tokens.shape:
-        raise ValueError(f"{name} has shape {tuple(value.shape)}; expected that of tokens, {tuple(tokens.shape)}")
-    return value.to(tokens.device)

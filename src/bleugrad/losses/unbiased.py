@@ -44,12 +44,10 @@ class UnbiasedBLEULoss(SampledLossBase):
     Example:
         >>> import torch, bleugrad
         >>> _ = torch.manual_seed(0)
-        >>> logits = torch.randn(2, 5, 100, requires_grad=True)
-        >>> labels = torch.tensor([[5, 17, 3, 42, 2], [9, 61, 2, -100, -100]])
+        >>> logits, labels = torch.randn(2, 5, 100), torch.tensor([[5, 17, 3, 42, 2], [9, 61, 2, -100, -100]])
         >>> loss = bleugrad.UnbiasedBLEULoss(generator=0)(logits, labels)
-        >>> loss.backward()
-        >>> round(loss.item(), 3), logits.grad.shape
-        (0.654, torch.Size([2, 5, 100]))
+        >>> round(loss.item(), 3)
+        0.654
     """
 
     needs_patterns: ClassVar[bool] = True
@@ -63,7 +61,7 @@ class UnbiasedBLEULoss(SampledLossBase):
         samples = self.reward_rows(drawn.tokens, targets)
         statistics = row_statistics(drawn.chosen_log_probs.exp(), drawn.opening, targets, Exact())
         linear, joint = linearise(statistics, self.expectation.score)
-        expected = linear.expectation(statistics.lengths.probs, joint)
+        expected = (linear.intercepts * statistics.lengths.probs).sum(1) + (linear.slopes * joint).sum((1, 2))  # exact
         approximate = linear.of_samples(samples, random_length=not isinstance(statistics.lengths, FixedLengths))
         residuals = (samples.rewards - approximate).to(expected.dtype)
         surrogate = -expected - (residuals * samples.log_probs(drawn.log_probs)).mean(1)
@@ -72,13 +70,10 @@ class UnbiasedBLEULoss(SampledLossBase):
 
 @dataclass(frozen=True)
 class LinearBLEU:
-    """A linear approximation of BLEU at every possible length l: ``intercepts[l] + sum_n slopes[n, l] O_n``, constants.
+    """A linear approximation of BLEU at each length l: ``intercepts[l] + sum_n slopes[n, l] O_n``, constants."""
 
-    ``intercepts`` (B, S) and ``slopes`` (B, N, S) over the support of the lengths.
-    """
-
-    intercepts: Tensor
-    slopes: Tensor
+    intercepts: Tensor  #: (B, S), over the support of the lengths.
+    slopes: Tensor  #: (B, N, S)
 
     def of_samples(self, samples: RewardedSamples, random_length: bool) -> Tensor:
         """Its value for each sample, (B, S), in the dtype of the rewards."""
@@ -87,10 +82,6 @@ class LinearBLEU:
         intercepts = self.intercepts.gather(1, index).to(kind)
         slopes = self.slopes.transpose(1, 2).gather(1, index[..., None].expand_as(samples.matches)).to(kind)
         return intercepts + (slopes * samples.matches).sum(2)
-
-    def expectation(self, probs: Tensor, joint_matches: Tensor) -> Tensor:
-        """Its exact expectation (B,), from P(length) (B, S) and E[O_n; length] (B, N, S)."""
-        return (self.intercepts * probs).sum(1) + (self.slopes * joint_matches).sum((1, 2))
 
 
 def linearise(statistics: ExpectedStatistics, score: BLEU) -> tuple[LinearBLEU, Tensor]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from bleugrad.arguments import check_int
+from bleugrad.arguments import check_id
 from bleugrad.backends import operations
 from bleugrad.backends.dtypes import compute_dtype
 from bleugrad.matches.frames import frame_statistics
@@ -48,10 +48,8 @@ class CTC(UnalignedOutput):
 
     def __init__(self, logits: Tensor, *, blank_id: int, lengths: Tensor | None = None, sharpness: float = 1.0) -> None:
         batch, steps, vocabulary = check_floating("logits", logits, "(B, T, V)", 3).shape
-        if not 0 <= check_int("blank_id", blank_id) < vocabulary:
-            raise ValueError(f"blank_id is {blank_id}; expected an id of the vocabulary, 0 to {vocabulary - 1}")
         self.shape, self.device = (batch, steps, vocabulary), logits.device
-        self.logits, self.blank_id, self.sharpness = logits, blank_id, sharpness
+        self.logits, self.blank_id, self.sharpness = logits, check_id("blank_id", blank_id, vocabulary), sharpness
         self.lengths = None if lengths is None else check_lengths("lengths", lengths, batch, steps, logits.device)
 
     def statistics(self, targets: Targets, method: MatchMethod, label_log_probs: bool = False) -> ExpectedStatistics:
@@ -71,9 +69,7 @@ class CTC(UnalignedOutput):
 
     def _label_log_probs(self, targets: Targets) -> Tensor:
         """The log-probability of the labels of a sentence, over all frames that lead to them, shared out equally."""
-        if targets.labels is None or targets.labelled is None:
-            raise TypeError("labels is None; expected (B, R) token ids, since cross_entropy_weight is above 0")
-        labels, number = close_up(targets.labels, targets.labelled)
+        labels, number = close_up(*targets.given_labels())
         logits, mask, order = self.logits, targets.mask, targets.order
         if mask is not None:  # rows that do not count may hold anything
             logits = logits.masked_fill(~mask[..., None], 0)

@@ -40,11 +40,7 @@ class RowOutput(Output):
 
     def statistics(self, targets: Targets, method: MatchMethod, label_log_probs: bool = False) -> ExpectedStatistics:
         """See :meth:`Output.statistics`."""
-        labels = None
-        if label_log_probs:
-            if targets.labels is None:
-                raise TypeError("labels is None; expected (B, T) token ids, since cross_entropy_weight is above 0")
-            labels = targets.labels[..., None]
+        labels = targets.given_labels()[0][..., None] if label_log_probs else None
         probs = self.token_probabilities(targets.columns, labels, targets.word_start)
         statistics = row_statistics(probs.match_probs, probs.opening, targets, method)
         if not label_log_probs:

@@ -200,17 +200,14 @@ def _stack_lists(name: str, references: IdLists, ignore_index: int) -> Tensor:
 
 
 class Positions(NamedTuple):
-    """``mask``, ``order``, ``limits``, ``labels``, ``labelled`` and ``checked`` of the targets.
-
-    ``references`` are the labels that count, None if they were not asked for.
-    """
+    """``mask``, ``order``, ``limits``, ``labels``, ``labelled`` and ``checked`` of the targets."""
 
     mask: Tensor | None
     order: Tensor | None
     limits: Tensor
     labels: Tensor | None
     labelled: Tensor | None
-    references: References | None
+    references: References | None  #: the labels that count; None if they were not asked for.
     checked: bool
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bleugrad.arguments import check_int
+from bleugrad.arguments import check_id
 from bleugrad.backends import operations
 from bleugrad.references.ngrams import Patterns
 from bleugrad.references.sequences import IdLists, References, prepare_positions, prepare_references
@@ -34,6 +34,12 @@ class Targets:
     end_positions: int | Tensor = 0  #: positions that match nothing after the last one that counts, also one per (B,).
     checked: bool = False  #: whether values are read back and checked.
     of: str = "logits"  #: what messages call the output.
+
+    def given_labels(self, reason: str = "cross_entropy_weight is above 0") -> tuple[Tensor, Tensor]:
+        """Return the labels and where they are not ignored, or raise if there are none."""
+        if self.labels is None or self.labelled is None:
+            raise TypeError(f"labels is None; expected (B, T) token ids, since {reason}")
+        return self.labels, self.labelled
 
 
 def prepare_targets(
@@ -76,7 +82,8 @@ def prepare_targets(
         name: what messages call the references.
     """
     batch, steps, vocabulary = shape
-    eos_id = _check_eos(eos_id, vocabulary)
+    if eos_id is not None:
+        check_id("eos_id", eos_id, vocabulary)
     if mask is not None:
         mask = check_mask(mask, batch, steps, device)
     if lengths is not None:
@@ -115,7 +122,10 @@ def prepare_targets(
         columns = torch.nn.functional.pad(columns, (0, 1), value=eos_id)
     words, starts, units, patterns = None, None, tokens, None
     if word_start is not None:
-        starts = _without_eos(check_word_start(word_start, vocabulary).to(device), eos_id)
+        starts = check_word_start(word_start, vocabulary).to(device)
+        if eos_id is not None:  # which opens no word
+            starts = starts.clone()
+            starts[eos_id].fill_(False)
         words = segment(tokens, starts)
         units = words.references
     if max_order is not None:
@@ -141,26 +151,17 @@ def prepare_targets(
     )
 
 
-def _without_eos(word_start: Tensor, eos_id: int | None) -> Tensor:
-    """EOS opens no word."""
-    if eos_id is None:
-        return word_start
-    starts = word_start.clone()
-    starts[eos_id].fill_(False)
-    return starts
-
-
 def check_word_start(word_start: object, vocabulary: int) -> Tensor:
     """Return ``word_start`` if it is a (V,) bool tensor."""
-    return _check_bool("word_start", word_start, (vocabulary,), "the vocabulary's", "for tokens that open a word")
+    return check_bool("word_start", word_start, (vocabulary,), "the vocabulary's", "for tokens that open a word")
 
 
 def check_mask(mask: object, batch: int, steps: int, device: torch.device) -> Tensor:
     """Return ``mask`` on the device, if it is a (B, T) bool tensor."""
-    return _check_bool("mask", mask, (batch, steps), "the (B, T) of the logits", "where a position counts").to(device)
+    return check_bool("mask", mask, (batch, steps), "the (B, T) of the logits", "where a position counts").to(device)
 
 
-def _check_bool(name: str, value: object, shape: tuple[int, ...], of: str, true: str) -> Tensor:
+def check_bool(name: str, value: object, shape: tuple[int, ...], of: str, true: str) -> Tensor:
     """Return ``value`` if it is a bool tensor of that shape; messages say whose shape it is and where it is True."""
     if not isinstance(value, Tensor) or value.dtype != torch.bool:
         found = value.dtype if isinstance(value, Tensor) else type(value).__name__
@@ -168,13 +169,3 @@ def _check_bool(name: str, value: object, shape: tuple[int, ...], of: str, true:
     if value.shape != shape:
         raise ValueError(f"{name} has shape {tuple(value.shape)}; expected {shape}, {of}")
     return value
-
-
-def _check_eos(eos_id: object, vocabulary: int) -> int | None:
-    """Return ``eos_id`` if it is None or an id of the vocabulary."""
-    if eos_id is None:
-        return None
-    found = check_int("eos_id", eos_id)
-    if not 0 <= found < vocabulary:
-        raise ValueError(f"eos_id is {found}; expected an id of the vocabulary, 0 to {vocabulary - 1}")
-    return found
