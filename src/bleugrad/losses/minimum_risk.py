@@ -31,10 +31,8 @@ class MinimumRiskLoss(SampledLossBase):
         generator: as for :class:`bleugrad.ReinforceLoss`.
         max_order: this and the other options are those of :class:`bleugrad.ExpectedBLEULoss`.
 
-    After a call, ``statistics`` holds the samples, their rewards, and as baseline the mean reward under q, as
-    :class:`~bleugrad.losses.sampling.SampleStatistics`. The labels are not among the samples.
-
-    The cost is that of :class:`bleugrad.ReinforceLoss`, and O(S^2 T) comparisons per sentence to find equal candidates.
+    After a call, ``statistics`` holds the samples without the labels, their rewards, and as baseline the mean reward
+    under q, as :class:`~bleugrad.losses.sampling.SampleStatistics`.
 
     Example:
         >>> import torch, bleugrad

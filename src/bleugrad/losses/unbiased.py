@@ -27,19 +27,14 @@ class UnbiasedBLEULoss(SampledLossBase):
     Both are averaged over sentences and not divided by length. Their means are 1 - E[BLEU] and its gradient for any c
     and alpha, because these are held constant and E[C] is exact. BLEU is smoothed sentence BLEU. Without smoothing it
     is less linear, and the variance is larger. With ``eos_id`` the length is random, and c and alpha are fitted to each
-    length; in words alpha is the same for all lengths.
+    length; in words alpha is the same for all lengths. Rows must be independent, as in teacher forcing.
 
     Args:
         samples, generator: as for :class:`bleugrad.ReinforceLoss`.
         max_order: this and the other options are those of :class:`bleugrad.ExpectedBLEULoss`.
 
     After a call, ``statistics`` holds the samples, rewards and, as baselines, C(x), as
-    :class:`~bleugrad.losses.sampling.SampleStatistics`.
-
-    Rows must be independent, as in teacher forcing: the expectations are of tokens drawn from the given rows.
-
-    The time is that of ``ExpectedBLEULoss`` and of :class:`bleugrad.ReinforceLoss` without the greedy baseline, with
-    one softmax. Memory: one tensor of the size of the logits.
+    :class:`~bleugrad.losses.sampling.SampleStatistics`. Memory: one tensor of the size of the logits.
 
     Example:
         >>> import torch, bleugrad

@@ -42,8 +42,7 @@ def bound_matches(
             t is past the end.
         patterns: the distinct n-grams of each sentence with their clips.
         survival: (T, B), probability that none of the tokens 0..t ends the sequence; None where the length is fixed.
-            With it, ``unit_probs`` are those of the rows with EOS removed and renormalised, and the other windows are
-            counted given that the window at e is alive, so that LB_n stays a bound under the same assumptions:
+            With it, ``unit_probs`` are those of the rows with EOS removed and renormalised, and
             ``LB_n = sum_g sum_e survival_e q_e min(1, c_g / (1 + z_e))`` with
             ``z_e = sum_{l < e} q_l + sum_{l > e} q_l survival_l / survival_e``.
         boundary: (T, B), probability that a word can end at t, since the next token opens one or the sequence ends;

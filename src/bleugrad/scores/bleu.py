@@ -71,12 +71,9 @@ class BLEU:
 
 def smoothed_precisions(matches: Tensor, totals: Tensor, smoothing: float) -> Tensor:
     """(O_n + s) / (M_n + s), the paper's smoothing on every order; 0 where M_n + s = 0."""
-    denominator = totals + smoothing
     if smoothing > 0:
-        return (matches + smoothing) / denominator
-    return torch.where(
-        denominator > 0, (matches + smoothing) / denominator.clamp(min=torch.finfo(totals.dtype).tiny), 0
-    )
+        return (matches + smoothing) / (totals + smoothing)
+    return torch.where(totals > 0, matches / totals.clamp(min=torch.finfo(totals.dtype).tiny), 0)
 
 
 def weighted_geometric_mean(factors: Tensor, weights: tuple[float, ...], positive: bool = False) -> Tensor:

@@ -60,17 +60,16 @@ def _outward(lower: Tensor | None, upper: Tensor, slack: Tensor, random_length: 
 def _interval_by_length(
     statistics: ExpectedStatistics, windows: RowWindows, score: BLEU
 ) -> tuple[Tensor | None, Tensor]:
-    lengths, weights, smoothing = statistics.lengths, score.weights, score.smoothing
-    joint, references = matches_by_length(windows), statistics.references
-    totals = ngram_totals(lengths, len(weights))
+    lengths, joint, references = statistics.lengths, matches_by_length(windows), statistics.references
+    totals = ngram_totals(lengths, score.max_order)
     penalty = penalty_by_length(lengths, references)
-    upper = penalty * _joint_geometric_mean(joint, totals, lengths.probs, weights, smoothing)
+    upper = penalty * _joint_geometric_mean(joint, totals, lengths.probs, score)
     lowers = []
     if not references.has_multiple:
-        lowers.append(penalty * _chain_bound(joint, totals, lengths.probs, weights, smoothing))
-    if smoothing > 0:
+        lowers.append(penalty * _chain_bound(joint, totals, lengths.probs, score))
+    if score.smoothing > 0:
         most = torch.minimum(totals, windows.patterns.clips.sum(2)[:, :, None].to(totals.dtype))
-        lowers.append(penalty * _chord_bound(joint, totals, most, lengths.probs, weights, smoothing))
+        lowers.append(penalty * _chord_bound(joint, totals, most, lengths.probs, score))
     lower = torch.stack(lowers).amax(0).sum(1) if lowers else None
     return lower, upper.sum(1)
 
@@ -127,8 +126,7 @@ def _chain_bound_of_words(
     matches: Tensor, most: Tensor, probs: Tensor, totals: Tensor, penalty: Tensor, score: BLEU, slack: Tensor
 ) -> Tensor:
     """max over thresholds f of f (e_h + s - E[m(W) + s; f(W) < f]), f(l) = BP(l) / prod_n (M_n(l) + s) ^ w_n, (B,)."""
-    highest = max(order for order, weight in enumerate(score.weights) if weight > 0)
-    scale = weighted_geometric_mean((totals + score.smoothing).transpose(1, 2), score.weights)
+    highest, scale = _highest_and_scale(totals, score)
     worth, order = torch.where(scale > 0, penalty / torch.where(scale > 0, scale, 1), 0).sort(1, descending=True)
     possible = torch.minimum(totals[:, highest], most[:, highest, None]) + score.smoothing
     cost = (probs * possible).gather(1, order)
@@ -138,28 +136,29 @@ def _chain_bound_of_words(
     return (worth * (whole[:, None] - left_out)).amax(1).clamp(min=0)
 
 
-def _joint_geometric_mean(
-    joint: Tensor, totals: Tensor, probs: Tensor, weights: tuple[float, ...], smoothing: float
-) -> Tensor:
+def _joint_geometric_mean(joint: Tensor, totals: Tensor, probs: Tensor, score: BLEU) -> Tensor:
     """P(l) prod_n ((e_n + s) / (M_n + s)) ^ w_n, (B, S)."""
-    denominator = totals + smoothing
-    share = (joint + smoothing * probs[:, None, :]) / torch.where(denominator > 0, denominator, 1)
-    return weighted_geometric_mean(torch.where(denominator > 0, share, 0).transpose(1, 2), weights)
+    denominator = totals + score.smoothing
+    share = (joint + score.smoothing * probs[:, None, :]) / torch.where(denominator > 0, denominator, 1)
+    return weighted_geometric_mean(torch.where(denominator > 0, share, 0).transpose(1, 2), score.weights)
 
 
-def _chain_bound(joint: Tensor, totals: Tensor, probs: Tensor, weights: tuple[float, ...], smoothing: float) -> Tensor:
+def _chain_bound(joint: Tensor, totals: Tensor, probs: Tensor, score: BLEU) -> Tensor:
     """P(l) (e_h + s) / prod_n (M_n + s) ^ w_n, (B, S); 0 where a denominator is 0."""
-    highest = max(order for order, weight in enumerate(weights) if weight > 0)
-    scale = weighted_geometric_mean((totals + smoothing).transpose(1, 2), weights)
-    return torch.where(scale > 0, (joint[:, highest] + smoothing * probs) / torch.where(scale > 0, scale, 1), 0)
+    highest, scale = _highest_and_scale(totals, score)
+    return torch.where(scale > 0, (joint[:, highest] + score.smoothing * probs) / torch.where(scale > 0, scale, 1), 0)
 
 
-def _chord_bound(
-    joint: Tensor, totals: Tensor, most: Tensor, probs: Tensor, weights: tuple[float, ...], smoothing: float
-) -> Tensor:
+def _highest_and_scale(totals: Tensor, score: BLEU) -> tuple[int, Tensor]:
+    """The index of the highest order of positive weight, and prod_n (M_n + s) ^ w_n, (B, S)."""
+    highest = max(order for order, weight in enumerate(score.weights) if weight > 0)
+    return highest, weighted_geometric_mean((totals + score.smoothing).transpose(1, 2), score.weights)
+
+
+def _chord_bound(joint: Tensor, totals: Tensor, most: Tensor, probs: Tensor, score: BLEU) -> Tensor:
     """P(l) exp(sum_n w_n (log s + (e_n / m_n) (log(s + m_n) - log s) - log(M_n + s))), (B, S)."""
     given = joint / probs.clamp(min=torch.finfo(probs.dtype).tiny)[:, None, :]
     share = (given / most.clamp(min=1)).clamp(max=1)
-    log_s = math.log(smoothing)
-    logs = log_s + share * ((most + smoothing).log() - log_s) - (totals + smoothing).log()
-    return probs * torch.einsum("bns,n->bs", logs, logs.new_tensor(weights)).exp()
+    log_s = math.log(score.smoothing)
+    logs = log_s + share * ((most + score.smoothing).log() - log_s) - (totals + score.smoothing).log()
+    return probs * torch.einsum("bns,n->bs", logs, logs.new_tensor(score.weights)).exp()

@@ -132,10 +132,7 @@ class NIST(PooledScore):
 
 
 def length_penalty(length: Tensor, wanted: Tensor) -> Tensor:
-    """exp(beta log(min(length / wanted, 1))^2); 0 for an empty hypothesis.
-
-    The logarithm is of at least the smallest normal number, whose square leads to 0.
-    """
+    """exp(beta log(min(length / wanted, 1))^2); 0 for an empty hypothesis, as the logarithm is of at least ``tiny``."""
     tiny = torch.finfo(length.dtype).tiny
     ratio = (length / torch.where(wanted > 0, wanted, 1)).clamp(min=tiny, max=1)
     return torch.exp(BETA * ratio.log() ** 2)

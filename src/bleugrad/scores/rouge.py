@@ -62,12 +62,8 @@ class ROUGE(PooledScore):
         lengths = statistics.lengths
         of_reference = self._units(statistics.references.lengths)[..., None].to(matches.dtype)
         of_hypothesis = self._units(lengths.support)[:, None].to(matches.dtype)
-        if kind == "recall":
-            return expected_ratio(matches, of_reference, lengths.probs[:, None])
-        both = of_hypothesis.expand(-1, of_reference.shape[1], -1)
-        if kind == "f1":
-            both = (of_hypothesis + of_reference) / 2
-        return expected_ratio(matches, both, lengths.probs[:, None])
+        denominators = {"recall": of_reference, "precision": of_hypothesis, "f1": (of_hypothesis + of_reference) / 2}
+        return expected_ratio(matches, denominators[kind], lengths.probs[:, None])
 
     def _matches(self, statistics: ExpectedStatistics, *, joint: bool) -> Tensor:
         """What is counted in both, (B, K, S)."""

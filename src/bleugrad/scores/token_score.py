@@ -9,6 +9,7 @@ from torch import Tensor
 from bleugrad.arguments import LEVELS, check_choice, check_int
 from bleugrad.matches.statistics import ExpectedStatistics
 from bleugrad.references.sequences import (
+    Hypotheses,
     IdLists,
     References,
     before_eos,
@@ -23,7 +24,7 @@ from bleugrad.scores.token_matches import prefix_lengths, token_matches
 
 
 def bleu(
-    hypotheses: Tensor | Sequence[Sequence[int]],
+    hypotheses: Hypotheses,
     references: Tensor | IdLists,
     *,
     hypothesis_lengths: Tensor | None = None,
@@ -83,7 +84,7 @@ def bleu(
 
 
 def token_score(
-    hypotheses: Tensor | Sequence[Sequence[int]],
+    hypotheses: Hypotheses,
     references: Tensor | IdLists,
     score: Score,
     *,
@@ -111,7 +112,7 @@ def token_score(
 
 
 def token_statistics(
-    hypotheses: Tensor | Sequence[Sequence[int]],
+    hypotheses: Hypotheses,
     references: Tensor | IdLists,
     max_order: int,
     eos_id: int | None = None,
@@ -125,17 +126,17 @@ def token_statistics(
 
 
 def _prepared(
-    hypotheses: Tensor | Sequence[Sequence[int]],
+    hypotheses: Hypotheses,
     references: Tensor | IdLists,
     eos_id: int | None,
     ignore_index: int,
-    hypothesis_lengths: Tensor | None = None,
+    cut: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, References]:
-    """Hypotheses, closed up, with their lengths and references."""
+    """Hypotheses, closed up and cut to given lengths, with their lengths and references."""
     check_int("ignore_index", ignore_index)
     if eos_id is not None:
         check_int("eos_id", eos_id)
-    ids, lengths = prepare_hypotheses(hypotheses, hypothesis_lengths, ignore_index, eos_id)
+    ids, lengths = prepare_hypotheses(hypotheses, cut, ignore_index, eos_id)
     prepared = prepare_references(
         references, batch=len(ids), of="hypotheses", device=ids.device, eos_id=eos_id, ignore_index=ignore_index
     )
@@ -143,7 +144,7 @@ def _prepared(
 
 
 def token_rewards(
-    hypotheses: Tensor | Sequence[Sequence[int]],
+    hypotheses: Hypotheses,
     references: Tensor | IdLists,
     score: Score,
     *,
