@@ -66,7 +66,7 @@ class RewardedSamples:
     """S sequences of each sentence and their rewards, of the tokens before EOS, or of the words they make."""
 
     tokens: Tensor  #: (B, S, T), where they were drawn.
-    scored: Tensor  #: (B, S, T) bool, tokens whose probabilities multiply to that of the sequence: up to the first EOS.
+    scored: Tensor  #: (B, S, T) bool, tokens whose probabilities multiply to that of the sequence, up to EOS.
     matches: Tensor  #: (B, S, N)
     lengths: Tensor  #: (B, S)
     rewards: Tensor  #: (B, S)

@@ -24,7 +24,7 @@ class Targets:
     order: Tensor | None  #: (B, T), the positions that count, then others; None where all count.
     tokens: References  #: the references that probabilities are gathered for.
     units: References  #: the references in what is counted, tokens or words.
-    columns: Tensor  #: (B, L), ids whose probabilities are needed: references end to end, EOS if the length is random.
+    columns: Tensor  #: (B, L), ids whose probabilities are needed, the references end to end, then EOS if given.
     eos_id: int | None
     patterns: Patterns | None  #: the n-grams of the references; None if they were not asked for.
     words: Words | None = None  #: None where tokens are counted.
