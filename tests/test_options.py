@@ -130,7 +130,7 @@ RECIPE = EXPECTED | {
 }
 SAMPLED = LOSS | {"samples": 3, "generator": 1, "cross_entropy_weight": 0.5}
 REINFORCE = SAMPLED | {"baseline": "none"}
-RISK = SAMPLED | {"alpha": 0.5, "include_reference": True, "scale_by_alpha": True}
+RISK = SAMPLED | {"alpha": 0.5, "include_reference": True}
 WEIGHTED = LOSS | ROWS | {"alpha": 2.0, "length_penalty": 0.0}
 DRAWN_ONLY = Exempt("documented: it concerns samples that are drawn from rows, not those of a decoder")
 WITHOUT_LOGITS = Refusal(0.5)
@@ -196,9 +196,6 @@ SUBJECTS = {
     "ExpectedBLEULoss": Subject(as_module(Loss), [Loss], LABELLED, EXPECTED),
     "ExpectedBLEULoss.recommended": Subject(
         with_gradient(recommended), [Loss.recommended], LABELLED | {"eos_id": EOS}, RECIPE
-    ),
-    "expected_bleu_loss": Subject(
-        with_gradient(bleugrad.expected_bleu_loss), [bleugrad.expected_bleu_loss], LABELLED, EXPECTED | CALL
     ),
     "ReinforceLoss": Subject(as_module(Reinforce), [Reinforce], DRAWN, REINFORCE),
     "ReinforceLoss.from_samples": Subject(

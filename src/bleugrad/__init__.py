@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from bleugrad.losses.candidates import CandidateBLEULoss as CandidateBLEULoss
     from bleugrad.losses.expected import ExpectedBLEULoss as ExpectedBLEULoss
     from bleugrad.losses.expected import ExpectedScoreLoss as ExpectedScoreLoss
-    from bleugrad.losses.expected import expected_bleu_loss as expected_bleu_loss
     from bleugrad.losses.minimum_risk import MinimumRiskLoss as MinimumRiskLoss
     from bleugrad.losses.reinforce import ReinforceLoss as ReinforceLoss
     from bleugrad.losses.unbiased import UnbiasedBLEULoss as UnbiasedBLEULoss
@@ -41,14 +40,14 @@ if TYPE_CHECKING:
     from bleugrad.outputs.graph import Graph as Graph
     from bleugrad.outputs.rows import Projection as Projection
     from bleugrad.scores.bleu import BLEU as BLEU
-    from bleugrad.scores.bleu_of_ids import bleu as bleu
     from bleugrad.scores.gleu import GLEU as GLEU
     from bleugrad.scores.nist import NIST as NIST
     from bleugrad.scores.results import BLEUResult as BLEUResult
     from bleugrad.scores.results import ExpectedBLEUResult as ExpectedBLEUResult
     from bleugrad.scores.results import ExpectedScoreResult as ExpectedScoreResult
     from bleugrad.scores.rouge import ROUGE as ROUGE
-    from bleugrad.scores.rouge_l import ROUGEL as ROUGEL
+    from bleugrad.scores.rouge import ROUGEL as ROUGEL
+    from bleugrad.scores.token_score import bleu as bleu
     from bleugrad.scores.token_score import token_rewards as token_rewards
     from bleugrad.scores.token_score import token_score as token_score
     from bleugrad.tokenizers import word_start_mask as word_start_mask
@@ -72,12 +71,11 @@ _HOMES = {
     "NIST": "scores.nist",
     "Projection": "outputs.rows",
     "ROUGE": "scores.rouge",
-    "ROUGEL": "scores.rouge_l",
+    "ROUGEL": "scores.rouge",
     "ReinforceLoss": "losses.reinforce",
     "UnbiasedBLEULoss": "losses.unbiased",
-    "bleu": "scores.bleu_of_ids",
+    "bleu": "scores.token_score",
     "expected_bleu": "expectation",
-    "expected_bleu_loss": "losses.expected",
     "expected_score": "expectation",
     "explain": "explanation.explain",
     "load": "lab.training.system",

@@ -11,11 +11,12 @@ LARGEST_ORDER = 100
 SMALLEST_FLOAT, LARGEST_FLOAT = torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max
 
 
-def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    """Raise unless ``value`` is one of ``choices``."""
+def check_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
+    """Return ``value`` if it is one of ``choices``."""
     if value not in choices:
         expected = " or ".join(repr(choice) for choice in choices)
         raise ValueError(f"{name} is {value!r}; expected {expected}")
+    return value
 
 
 def check_order(max_order: object) -> int:
@@ -33,6 +34,13 @@ def check_int(name: str, value: object) -> int:
     if value.bit_length() > 63:
         raise ValueError(f"{name} is an int of {value.bit_length()} bits; expected at most 63 and a sign")
     return value
+
+
+def check_id(name: str, value: object, vocabulary: int) -> int:
+    """Return ``value`` if it is an id of the vocabulary."""
+    if not 0 <= (found := check_int(name, value)) < vocabulary:
+        raise ValueError(f"{name} is {value}; expected an id of the vocabulary, 0 to {vocabulary - 1}")
+    return found
 
 
 def check_nonnegative(name: str, value: float) -> float:

@@ -7,13 +7,12 @@ import torch
 from torch import Tensor
 
 from bleugrad.expectation import Expectation, expected_statistics
-from bleugrad.lengths.lengths import Lengths
 from bleugrad.outputs.output import Output
-from bleugrad.outputs.repeated import repeated
 from bleugrad.outputs.rows import as_output
 from bleugrad.references.sequences import check_batch, check_ids, pad_lists
-from bleugrad.scores.bleu import BLEU, brevity_penalties, smoothed_precisions, weighted_geometric_mean
-from bleugrad.scores.bleu_of_ids import bleu
+from bleugrad.scores.bleu import BLEU, brevity_penalties, totals_of
+from bleugrad.scores.score import reference_matches
+from bleugrad.scores.token_score import token_score
 
 PAIRS = 2**14
 """Pairs of a candidate and a sample that are compared at once."""
@@ -42,10 +41,9 @@ def mbr(
 ) -> MBRResult:
     """Score candidates h by their expected BLEU against the model's output y, for minimum Bayes risk decoding.
 
-    For distributions no sample is drawn: ``score(h) = E[BP(|h|, |y|)] * prod_n ((E[O_n] + s) / (M_n(h) + s)) ^ w_n``
-    with the expected clipped matches E[O_n] of h and y. Clipped matches do not care which side is random, so they are
-    those of :func:`bleugrad.expected_bleu` with h as reference. The status of each quantity: matches are **exact**, the
-    penalty is exact but for :class:`bleugrad.CTC`, whose length is a surrogate, and the score is a **surrogate** of
+    For distributions no sample is drawn: ``score(h) = E[BP(|h|, |y|)] * prod_n ((E[O_n] + s) / (M_n(h) + s)) ^ w_n``,
+    where E[O_n] are the expected matches of :func:`bleugrad.expected_bleu` with h as reference. Matches are **exact**,
+    the penalty is exact but for :class:`bleugrad.CTC`, whose length is a surrogate, and the score is a **surrogate** of
     E[BLEU(h, y)]. For samples the score is the mean of their sentence BLEU, an unbiased **estimate**.
 
     Args:
@@ -57,8 +55,8 @@ def mbr(
         eos_id: logits only: the output is the tokens before the first EOS. Candidates are cut before theirs.
         word_start: (V,) bool, tokens that open a word, to count words; logits and samples only.
         max_order: highest n-gram order N.
-        weights: N non-negative numbers that sum to 1, uniform by default.
-        smoothing: s, added to matches and totals of every order.
+        weights: of the orders, see :class:`bleugrad.BLEU`.
+        smoothing: s, see :class:`bleugrad.BLEU`.
         ignore_index: the padding id.
 
     O(B T V + B K T L) time for logits, O(B K S T R) for samples.
@@ -87,32 +85,16 @@ def _expected_scores(
     output: Output, ids: Tensor, mask: Tensor | None, word_start: Tensor | None, expectation: Expectation[BLEU]
 ) -> Tensor:
     """Scores (B, K) from the expected matches of the candidates ``ids`` (B, K, R)."""
-    number = ids.shape[1]
     check_batch("candidates", len(ids), output.shape[0], "output")
-    several = repeated(output, number)
     statistics, _ = expected_statistics(
-        several,
-        expectation,
-        references=ids.flatten(0, 1).to(output.device),
-        mask=None if mask is None else mask.repeat_interleave(number, 0),
-        word_start=word_start,
-        leave_out=False,
+        output, expectation, references=ids.to(output.device), mask=mask, word_start=word_start, leave_out=False
     )
-    matches, score = statistics.matches, expectation.score
-    length = statistics.references.lengths[:, 0]
-    with torch.autocast(matches.device.type, enabled=False):
-        orders = torch.arange(score.max_order, device=length.device)
-        totals = (length[:, None] - orders).clamp(min=0).to(matches.dtype)
-        mean = weighted_geometric_mean(smoothed_precisions(matches, totals, score.smoothing), score.weights)
-        scores: Tensor = (_expected_penalty(length, statistics.lengths) * mean).unflatten(0, (-1, number))
-        return scores
-
-
-def _expected_penalty(length: Tensor, outputs: Lengths) -> Tensor:
-    """E[BP(|h|, |y|)] (B,) of known lengths (B,), over the lengths of the output."""
-    kind = outputs.probs.dtype
-    penalties = brevity_penalties(length[:, None].to(kind), outputs.support.to(kind))
-    return (outputs.probs * penalties).sum(1)
+    lengths, outputs = statistics.references.lengths[..., None], statistics.lengths
+    with torch.autocast(output.device.type, enabled=False):
+        matches = reference_matches(statistics, joint=False).squeeze(3)
+        totals = totals_of(lengths, expectation.score.max_order).to(matches.dtype)
+        penalties = brevity_penalties(lengths.to(matches.dtype), outputs.support[:, None].to(matches.dtype))
+        return expectation.score.combine(matches, totals, (outputs.probs[:, None] * penalties).sum(2))[0]
 
 
 def _mean_scores(
@@ -127,16 +109,8 @@ def _mean_scores(
     number, times = ids.shape[1], drawn.shape[1]
     found = []
     for some, others in zip(*(one.split(max(1, PAIRS // max(1, number * times))) for one in (ids, drawn)), strict=True):
-        values = bleu(
-            some.repeat_interleave(times, 1).flatten(0, 1),
-            others.repeat(1, number, 1).flatten(0, 1),
-            max_order=score.max_order,
-            weights=score.weights,
-            smoothing=score.smoothing,
-            level="sentence",
-            ignore_index=ignore_index,
-            word_start=word_start,
-        ).value
+        pairs = (some.repeat_interleave(times, 1).flatten(0, 1), others.repeat(1, number, 1).flatten(0, 1))
+        values = token_score(*pairs, score, level="sentence", ignore_index=ignore_index, word_start=word_start)
         found.append(values.view(len(some), number, times))
     values = torch.cat(found) if found else ids.new_zeros(0, number, times, dtype=torch.float32)
     return (values * present[:, None]).sum(2) / present.sum(1, keepdim=True)

@@ -1,8 +1,7 @@
 """How corpus-level statistics are summed over the processes that hold parts of a batch.
 
-The collectives of a step must be the same on all processes, forward and backward, whatever data each of them holds. A
-branch that leads to different collectives is taken by a number that all of them have agreed on, see
-:meth:`Pool.largest`.
+The collectives of a step must be the same on all processes, forward and backward. A branch that leads to different
+collectives is taken by a number that all processes have agreed on, see :meth:`Pool.largest`.
 """
 
 import torch
@@ -29,9 +28,8 @@ class Pool:
 class ProcessPool(Pool):
     """Sums over the processes of a group.
 
-    The backward pass sums the gradients of all processes, so each parameter's gradient is that of the sum of the
-    processes' (equal) losses: averaging gradients over processes, as ``DistributedDataParallel`` does, gives exactly
-    the gradient of one process that holds the whole batch.
+    The backward pass sums the gradients of all processes, so averaging gradients over processes, as
+    ``DistributedDataParallel`` does, gives exactly the gradient of one process that holds the whole batch.
     """
 
     def __init__(self, group: "dist.ProcessGroup") -> None:

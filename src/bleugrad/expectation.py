@@ -29,17 +29,10 @@ S = TypeVar("S", bound=Score)
 class Expectation(Generic[S]):
     """Validated options of an expected score.
 
-    Attributes:
-        score: what is made of the statistics.
-        method: how matches are expected: a :class:`~bleugrad.matches.method.MatchMethod`, or the name of one, "exact",
-            "bound" (the paper's) or "clipped_mean".
-        level: "corpus" pools the statistics of the batch before the score, "sentence" scores each sentence.
-        eos_id: makes the length random: the hypothesis is the tokens before the first EOS.
-        ignore_index: the padding id of labels and references.
-        sharpness: scores distributions proportional to p ^ sharpness; cross-entropy stays that of the model.
-        end_positions: with ``eos_id``, positions after the last one that counts, with tokens that match nothing. A
-            hypothesis that does not end there has this many tokens more. "half": half as many as its reference.
-        inplace: the backward pass writes the gradient over the logits.
+    Args:
+        score: the :class:`~bleugrad.scores.score.Score` that is made of the statistics.
+        method, level, eos_id, ignore_index: as for :func:`expected_bleu`.
+        sharpness, end_positions, inplace: as for :class:`bleugrad.ExpectedBLEULoss`.
     """
 
     score: S
@@ -68,7 +61,7 @@ class Expectation(Generic[S]):
 
 
 def _outside_autocast(logits: object) -> AbstractContextManager[object]:
-    """Where matrix products on the device of an output are not run in half precision."""
+    """A context in which matrix products on the device of an output are not run in half precision."""
     kind = logits.device.type if isinstance(logits, Tensor | Output) else "cpu"
     return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
 
@@ -86,15 +79,8 @@ def expected_statistics(
 ) -> tuple[ExpectedStatistics, Targets]:
     """The expected statistics of an output, and the targets they are computed against; outside autocast.
 
-    Args:
-        logits: (B, T, V), or an output object.
-        expectation: the options.
-        labels: (B, T), or None.
-        references: (B, R), (B, K, R) or nested lists, if they are not the labels.
-        mask: (B, T) bool, positions that count.
-        word_start: (V,) bool, tokens that open a word; None to count tokens.
-        label_log_probs: also compute the log-probability of each label.
-        leave_out: take the references of a sentence as empty if none of its positions counts.
+    ``labels``, ``references``, ``mask``, ``word_start`` and ``leave_out`` are those of
+    :func:`bleugrad.references.targets.prepare_targets`. ``label_log_probs`` asks for the log-probability of each label.
     """
     with _outside_autocast(logits):
         output = as_output(logits)
@@ -131,6 +117,7 @@ def score_output(
     mask: Tensor | None = None,
     word_start: Tensor | None = None,
     label_log_probs: bool = False,
+    leave_out: bool = True,
     pool: Pool | None = None,
 ) -> tuple[Tensor, ExpectedStatistics, Targets]:
     """The score of an output, with its statistics and targets.
@@ -146,6 +133,7 @@ def score_output(
             mask=mask,
             word_start=word_start,
             label_log_probs=label_log_probs,
+            leave_out=leave_out,
         )
         return expectation.score.value(statistics, expectation.level, pool), statistics, targets
 
@@ -177,11 +165,9 @@ def expected_score(
         [0.4375]
     """
     expectation = Expectation(score, method=method, level=level, eos_id=eos_id, ignore_index=ignore_index)
-    statistics, _ = expected_statistics(
+    value, statistics, _ = score_output(
         logits, expectation, references=references, mask=mask, word_start=word_start, leave_out=False
     )
-    with torch.autocast(statistics.matches.device.type, enabled=False):
-        value = score.value(statistics, level, None)
     return ExpectedScoreResult(value, statistics.matches, statistics.lengths.mean())
 
 
@@ -212,15 +198,15 @@ def expected_bleu(
     * ``value``: a **surrogate** of E[BLEU]. With the exact method, a fixed length and without ``word_start`` it is also
       an upper bound.
     * ``lower``, ``upper``: a **certified** interval for the true E[BLEU] of each sentence with the same weights and
-      smoothing. It is computed from the exact expectations for every ``method`` and ``level``. ``lower`` is None if a
-      sentence has several references and ``smoothing`` is 0, because no certificate is known for that case.
+      smoothing, from the exact expectations for every ``method`` and ``level``. ``lower`` is None if a sentence has
+      several references and ``smoothing`` is 0, because no certificate is known for that case.
 
     Args:
         logits: (B, T, V), any floating type; computed in float32, or float64 for float64 logits. Or an output object:
             :class:`bleugrad.Projection`, :class:`bleugrad.CTC` or :class:`bleugrad.Graph`, which state the differences.
         references: (B, R) or (B, K, R) ids padded with ``ignore_index``, or nested lists of ids with any number of
             references per sentence. T and R may differ.
-        method: "exact", "bound" (the paper's), "clipped_mean" (min(E[count], c), a baseline of one-pass models), or a
+        method: "exact", "bound" (the paper's), "clipped_mean" (a baseline of one-pass models), or a
             :class:`~bleugrad.matches.method.MatchMethod`.
         mask: (B, T) bool, True where a position counts. Other positions are removed before n-grams are formed.
         eos_id: makes the length random: the hypothesis is the tokens before the first EOS, or all of them if there is
@@ -228,16 +214,14 @@ def expected_bleu(
             lengths, exact for one reference each.
         word_start: (V,) bool, tokens that open a word. If given, matches, totals, lengths and brevity penalty
             count words, exactly; references remain token ids. See :func:`bleugrad.word_start_mask`.
-        max_order: highest n-gram order N, at most 100.
-        weights: N non-negative numbers that sum to 1, uniform by default.
-        smoothing: s, added to matches and totals of every order as in the paper (sacreBLEU's add-k leaves order 1
-            alone).
-        level: "corpus" pools the expected statistics over the batch before the score, "sentence" scores each sentence.
+        max_order: highest n-gram order N.
+        weights: of the orders, see :class:`bleugrad.BLEU`.
+        smoothing: s, see :class:`bleugrad.BLEU`.
+        level: "corpus" sums the statistics of the batch and computes one score, "sentence" scores each sentence.
         ignore_index: the padding id of the references.
         interval: compute ``lower`` and ``upper``; with False both are None.
 
-    Without smoothing, an order of positive weight without a possible match makes value and gradient 0. With smoothing,
-    an order without n-grams has precision 1. An empty hypothesis with a non-empty reference has value 0.
+    An empty hypothesis with a non-empty reference has value 0.
 
     After the match probabilities (B, T, L) are gathered, no tensor has a vocabulary dimension. Time and memory are
     O(B T L) per order.

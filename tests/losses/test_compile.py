@@ -6,7 +6,7 @@ import shutil
 import pytest
 import torch
 
-from bleugrad import CTC, ExpectedBLEULoss, Graph, Projection
+from bleugrad import CTC, ExpectedBLEULoss, Graph, Projection, ReinforceLoss, UnbiasedBLEULoss
 from bleugrad.losses.recipe import END_POSITIONS, SHARPNESS
 from tests.losses.cases import assert_all_close, draw_batch, gradients
 
@@ -89,6 +89,16 @@ def test_the_graph_of_a_one_pass_model_has_no_breaks(seed, kind):
 
     compiled = torch.compile(call, fullgraph=True, backend="aot_eager")
     found, wanted = (gradients(function, logits, transitions) for function in (compiled, call))
+    assert_all_close(found, wanted, 1e-12)
+
+
+@pytest.mark.parametrize("kind", [ReinforceLoss, pytest.param(UnbiasedBLEULoss, marks=SLOW)])
+def test_the_graph_of_a_sampled_loss_has_no_breaks(seed, kind):
+    loss, (logits, labels) = kind(samples=2), draw_batch(3, 8)
+    numbers = torch.rand(3, 8, 2, dtype=torch.float64)
+    loss.uniform = lambda *_: numbers
+    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
+    found, wanted = (gradients(lambda x, call=call: call(x, labels), logits) for call in (compiled, loss))
     assert_all_close(found, wanted, 1e-12)
 
 

@@ -43,7 +43,7 @@ def fixed(kind, **options):
         numbers = torch.rand(max(LENGTHS), loss.samples, generator=generator, dtype=torch.float64)
         return numbers[:steps].expand(batch, -1, -1)
 
-    loss.draws.uniform = uniform
+    loss.uniform = uniform
     return loss
 
 

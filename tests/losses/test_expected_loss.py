@@ -492,14 +492,6 @@ answer = [bool(logits.grad.sum().isfinite()), logits.nbytes / 2**20]
     assert growth - size < size
 
 
-def test_the_function_is_the_module(seed):
-    logits, labels = draw_batch()
-    arguments = {"references": [[1, 2], [3, 4, 5], [6]], "mask": labels != IGNORE}
-    options = {"max_order": 2, "eos_id": 0, "cross_entropy_weight": 0.1}
-    found = gradients(lambda x: bleugrad.expected_bleu_loss(x, labels, **arguments, **options), logits)
-    assert_all_close(found, gradients(lambda x: ExpectedBLEULoss(**options)(x, labels, **arguments), logits), 0)
-
-
 def test_options_cannot_change_and_another_loss_is_made_of_them():
     loss = ExpectedBLEULoss.recommended(eos_id=0, word_start=torch.tensor([True, False]))
     with pytest.raises(AttributeError, match="reduction is an option of a loss, which cannot change"):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import bleugrad
-from bleugrad.losses import reinforce, rewards
+from bleugrad.losses import reinforce, sampling
 from tests.cases import assert_near
 from tests.losses.estimates import agrees, assert_unbiased, draw_estimates, tiny_cases
 from tests.oracles.policy_gradient import score_function
@@ -36,8 +36,12 @@ def test_a_baseline_that_includes_the_sample_itself_is_caught(monkeypatch):
 
 
 def test_leaving_out_the_eos_that_ends_a_sample_is_caught(monkeypatch):
-    monkeypatch.setattr(rewards, "_first_eos", lambda tokens, valid, eos_id: torch.zeros_like(valid))
     case = CASES["random length"]
+
+    def before_eos(self, of_tokens):
+        return torch.where(self.scored & (self.tokens != case.eos_id), of_tokens, 0).sum(2)
+
+    monkeypatch.setattr(sampling.RewardedSamples, "log_probs", before_eos)
     _, gradients = draw_estimates(case, BUILDS["greedy"], COPIES)
     assert not agrees(gradients, case.truth[1].ravel())
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import bleugrad
-from bleugrad.losses import rewards, unbiased
+from bleugrad.losses import sampling, unbiased
 from tests.cases import assert_near
 from tests.losses.estimates import agrees, assert_unbiased, draw_estimates, tiny_cases
 from tests.oracles.counting import brevity_penalty, combine, cut, statistics
@@ -39,7 +39,7 @@ def test_the_line_of_another_length_is_caught(monkeypatch):
 
     def shifted(self, samples, random_length):
         lengths = (samples.lengths - 1).clamp(min=0)
-        return original(self, rewards.RewardedSamples(**(vars(samples) | {"lengths": lengths})), random_length)
+        return original(self, sampling.RewardedSamples(**(vars(samples) | {"lengths": lengths})), random_length)
 
     monkeypatch.setattr(unbiased.LinearBLEU, "of_samples", shifted)
     case = CASES["random length"]

@@ -162,11 +162,8 @@ def test_the_likelihood_is_the_sum_over_paths(rng, sharpness):
         for size in range(1, 8):
             tokens = tuple(int(token) for token in rng.integers(0, logits.shape[2], size))
             value, mixed = (
-                bleugrad.expected_bleu_loss(
-                    bleugrad.Graph(logits, transitions),
-                    torch.tensor([tokens]),
-                    cross_entropy_weight=weight,
-                    sharpness=sharpness,
+                bleugrad.ExpectedBLEULoss(cross_entropy_weight=weight, sharpness=sharpness)(
+                    bleugrad.Graph(logits, transitions), torch.tensor([tokens])
                 )
                 for weight in (0.0, 0.5)
             )

@@ -32,7 +32,7 @@ def contributions(windows: RowWindows, units: References) -> list[list[tuple[flo
         separate = Patterns(clips, patterns.overlaps.expand(-1, times, -1, -1), spans)
         ids = units.ids.flatten(1).expand(times, -1)
         repeated = windows.repeated(times, windows.probs.expand(-1, times, -1), ids, separate)
-        exact, bound = (repeated.matches(method).sum(1) for method in (Exact(), Bound()))
+        exact, bound = (method.rows(repeated).sum(1) for method in (Exact(), Bound()))
         found = (exact, bound, clips.sum((1, 2)))
         for order, *part in zip(*(values.tolist() for values in (orders, *found)), strict=True):
             parts[order].append(tuple(part))

@@ -42,15 +42,12 @@ class FixedLengths(Lengths):
 class Stopping:
     """How sequences end before their first EOS, or at their limit.
 
-    ``alive`` (T, B) is the probability that token t is not EOS, and ``stop`` (B, T + 1) that a hypothesis which has
-    reached length l ends there.
-
     ``P(length = l) = P(length >= l) * p[l, EOS]`` for l below the limit, with
     ``P(length >= l) = prod_{s < l} (1 - p[s, EOS])``; what is left falls on the limit. Exact.
     """
 
-    alive: Tensor
-    stop: Tensor
+    alive: Tensor  #: (T, B), the probability that token t is not EOS.
+    stop: Tensor  #: (B, T + 1), the probability that a hypothesis which has reached length l ends there.
 
     @property
     def survival(self) -> Tensor:
@@ -66,8 +63,7 @@ def word_counts(opening: Tensor, limits: Tensor, ending: Stopping | None = None)
     """Lengths in words of hypotheses with ``limits`` (B,) tokens, token t opening a word with probability (T, B).
 
     Exact. For a fixed length it is 1 + a sum of independent indicators. With ``ending`` the length in tokens is random,
-    and f_t[w], the probability of reaching token t with w words, follows token by token. At most O(T^2) time per
-    sentence.
+    and the probability of reaching token t with w words follows token by token. At most O(T^2) time per sentence.
     """
     stops = (None, None) if ending is None else (ending.alive, ending.stop)
     return Lengths(operations.word_counts(opening, limits, *stops))

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Optional, TypeAlias
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 
 from bleugrad.arguments import check_choice
 from bleugrad.distributed import Pool, ProcessPool
@@ -13,10 +13,6 @@ from bleugrad.expectation import Expectation
 from bleugrad.references.targets import Targets
 from bleugrad.scores.bleu import BLEU
 
-if TYPE_CHECKING:
-    from torch.distributed import ProcessGroup
-
-Group: TypeAlias = Optional["ProcessGroup"]
 REDUCTIONS = ("mean", "sum", "none")
 
 
@@ -30,7 +26,7 @@ class LossBase(nn.Module):
 
     word_start: Tensor | None = None
     reduction: str = "mean"
-    process_group: Group = None
+    process_group: "distributed.ProcessGroup | None" = None
 
     def __post_init__(self) -> None:
         word_start = self.__dict__.pop("word_start")
@@ -90,7 +86,7 @@ del LossBase.word_start  # the default of the field; as an attribute of the clas
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BLEULossBase(LossBase):
-    """A loss on the BLEU of each sentence."""
+    """A loss on BLEU, of each sentence unless it has the option ``level``."""
 
     max_order: int = 4
     weights: Sequence[float] | None = None
@@ -100,5 +96,5 @@ class BLEULossBase(LossBase):
 
     def make_expectation(self) -> Expectation[BLEU]:
         """Return the validated options of the score."""
-        score = BLEU(self.max_order, self.weights, self.smoothing)
-        return Expectation(score, level="sentence", eos_id=self.eos_id, ignore_index=self.ignore_index)
+        options = {one.name: getattr(self, one.name) for one in fields(Expectation) if hasattr(self, one.name)}
+        return Expectation(BLEU(self.max_order, self.weights, self.smoothing), **({"level": "sentence"} | options))

@@ -1,7 +1,6 @@
 """The loss most people import: 1 - expected BLEU, in the place of cross-entropy."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from torch import Tensor
@@ -9,12 +8,11 @@ from torch import Tensor
 from bleugrad.arguments import check_nonnegative, check_share
 from bleugrad.expectation import Expectation, score_output
 from bleugrad.losses import recipe
-from bleugrad.losses.base import BLEULossBase, Group, LossBase
+from bleugrad.losses.base import BLEULossBase, LossBase
 from bleugrad.losses.recipe import adaptive_weight, smoothed_log_probs
 from bleugrad.matches.method import MatchMethod
 from bleugrad.outputs.output import Output
 from bleugrad.references.sequences import IdLists
-from bleugrad.scores.bleu import BLEU
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -48,8 +46,7 @@ class RowLossBase(LossBase):
             logits: (B, T, V), or an output object: :class:`bleugrad.Projection`, :class:`bleugrad.CTC` or
                 :class:`bleugrad.Graph`.
             labels: (B, T), as for cross-entropy; (B, R) for CTC and graphs. Optional if ``references`` are given.
-            references: references of BLEU if they are not the labels: (B, R), (B, K, R) or nested lists. Their lengths
-                may differ from T.
+            references: (B, R), (B, K, R) or nested lists, of any lengths. Default: the labels.
             mask: (B, T) bool, positions that count. Default: positions with a label. Labels elsewhere are ignored.
         """
         level, pool = self.expectation.level, self.pool
@@ -98,12 +95,7 @@ class ExpectedBLEULoss(RowLossBase, BLEULossBase):
     BLEU; :func:`bleugrad.expected_bleu` states what is exact.
 
     Args:
-        method: "exact", "bound" (the paper's), "clipped_mean" (min(E[count], c), a baseline of one-pass models), or a
-            :class:`~bleugrad.matches.method.MatchMethod`.
-        level: "corpus" sums the statistics of the batch and computes one score, "sentence" scores each sentence.
-        max_order: highest n-gram order N.
-        weights: N non-negative numbers that sum to 1, uniform by default.
-        smoothing: added to matches and totals of every order.
+        method, level, max_order, weights, smoothing, word_start: as for :func:`bleugrad.expected_bleu`.
         eos_id: makes the length random: a hypothesis ends before its first EOS, and so do labels and references.
         sharpness: scores distributions proportional to p ^ sharpness, so that the model itself need not become certain.
             The cross-entropy is that of the model. Both come from the same pass over the logits.
@@ -112,8 +104,6 @@ class ExpectedBLEULoss(RowLossBase, BLEULossBase):
             words, of the reference. It balances the gradients that lower EOS before the end of the reference and raise
             it there.
         ignore_index: labels equal to it do not count, at any position: right or left padding, a masked prompt, gaps.
-        word_start: (V,) bool, tokens that open a word. If given, words are counted, exactly; labels and references
-            remain token ids. See :func:`bleugrad.word_start_mask`.
         reduction: "mean" over sentences with a position that counts, "sum", or "none" for (B,), which is 0 for
             sentences without such a position. At corpus level there is one value, so "sum" equals "mean", and "none" is
             an error.
@@ -130,9 +120,8 @@ class ExpectedBLEULoss(RowLossBase, BLEULossBase):
             ``DistributedDataParallel`` does, loss and gradients equal those of one process with the whole batch. An
             error with "sum" and "none" at sentence level, where there is nothing to pool.
 
-    The forward pass reads the logits once, and so does the backward pass, which writes their gradient: the only other
-    tensor of their size. All other steps take O(B T R) per order, which dominates if V is small compared with N R.
-    Double backward is not supported.
+    The logits are read once forward and once backward, and their gradient is the only other tensor of their size. All
+    other steps take O(B T R) per order. Double backward is not supported.
 
     Example:
         >>> import torch, bleugrad
@@ -152,23 +141,10 @@ class ExpectedBLEULoss(RowLossBase, BLEULossBase):
     inplace: bool = False
     recommended: ClassVar[type["RecommendedBLEULoss"]]
 
-    def make_expectation(self) -> Expectation[BLEU]:
-        """Return the validated options of the score."""
-        return replace(
-            super().make_expectation(),
-            method=self.method,
-            level=self.level,
-            sharpness=self.sharpness,
-            end_positions=self.end_positions,
-            inplace=self.inplace,
-        )
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RecommendedBLEULoss(ExpectedBLEULoss):
-    """:class:`bleugrad.ExpectedBLEULoss` with the options of :mod:`bleugrad.losses.recipe` as defaults.
-
-    ``ExpectedBLEULoss.recommended`` is this class. It needs ``eos_id``.
+    """:class:`bleugrad.ExpectedBLEULoss` with the defaults of :mod:`bleugrad.losses.recipe`. It needs ``eos_id``.
 
     Example:
         >>> import bleugrad
@@ -184,41 +160,3 @@ class RecommendedBLEULoss(ExpectedBLEULoss):
 
 
 ExpectedBLEULoss.recommended = RecommendedBLEULoss
-
-
-def expected_bleu_loss(
-    logits: Tensor | Output,
-    labels: Tensor | None = None,
-    *,
-    references: Tensor | IdLists | None = None,
-    mask: Tensor | None = None,
-    method: MatchMethod | str = "exact",
-    level: str = "corpus",
-    max_order: int = 4,
-    weights: Sequence[float] | None = None,
-    smoothing: float = 1.0,
-    eos_id: int | None = None,
-    sharpness: float = 1.0,
-    end_positions: int | str = 0,
-    ignore_index: int = -100,
-    word_start: Tensor | None = None,
-    reduction: str = "mean",
-    cross_entropy_weight: float = 0.0,
-    label_smoothing: float = 0.0,
-    adaptive: bool = False,
-    inplace: bool = False,
-    process_group: Group = None,
-) -> Tensor:
-    """1 - expected BLEU. :class:`bleugrad.ExpectedBLEULoss` describes the arguments."""
-    score = BLEU(max_order, weights, smoothing)
-    loss = ExpectedScoreLoss(
-        Expectation(score, method, level, eos_id, ignore_index, sharpness, end_positions, inplace),
-        word_start=word_start,
-        reduction=reduction,
-        cross_entropy_weight=cross_entropy_weight,
-        label_smoothing=label_smoothing,
-        adaptive=adaptive,
-        process_group=process_group,
-    )
-    value: Tensor = loss(logits, labels, references=references, mask=mask)
-    return value

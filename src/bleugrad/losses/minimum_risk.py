@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from bleugrad.arguments import check_nonnegative
-from bleugrad.losses.rewards import RewardedSamples, reward_rows
-from bleugrad.losses.sampling import Estimate, SampledLossBase, SampledRows, check_samples, given_labels
+from bleugrad.losses.sampling import RewardedSamples, SampledLossBase, SampledRows, check_samples
 from bleugrad.references.sequences import IdLists
 from bleugrad.references.targets import Targets
 
@@ -23,38 +22,30 @@ class MinimumRiskLoss(SampledLossBase):
         gradient = sum over candidates of -q(x) (r(x) - sum of q r) grad log p(x)
 
     Both are averaged over sentences and not divided by length. The gradient is that of the value divided by alpha, so
-    its size does not shrink with alpha and can be compared with other losses. With alpha = 1 and all possible sequences
-    as candidates, value and gradient are those of 1 - E[BLEU]. With a small alpha and S distinct samples, the gradient
-    is (S - 1) / S times that of REINFORCE with the leave-one-out baseline.
+    its size does not shrink with alpha and can be compared with other losses.
 
     Args:
         samples: number S of samples per sentence, drawn from the rows of the logits. Equal samples count once.
         alpha: sharpness of q, above 0.
         include_reference: add the labels to the candidates, for sentences with a label at each position that counts.
-        scale_by_alpha: use the gradient of the value itself, alpha times the one above.
-        generator: source of the random numbers, see :class:`bleugrad.ReinforceLoss`.
+        generator: as for :class:`bleugrad.ReinforceLoss`.
         max_order: this and the other options are those of :class:`bleugrad.ExpectedBLEULoss`.
 
-    After a call, ``statistics`` holds the samples, their rewards, and as baseline the mean reward under q, as
-    :class:`~bleugrad.losses.sampling.SampleStatistics`. The labels are not among the samples.
-
-    The cost is that of :class:`bleugrad.ReinforceLoss`, and O(S^2 T) comparisons per sentence to find equal candidates.
+    After a call, ``statistics`` holds the samples without the labels, their rewards, and as baseline the mean reward
+    under q, as :class:`~bleugrad.losses.sampling.SampleStatistics`.
 
     Example:
         >>> import torch, bleugrad
         >>> _ = torch.manual_seed(0)
-        >>> logits = torch.randn(2, 5, 100, requires_grad=True)
-        >>> labels = torch.tensor([[5, 17, 3, 42, 2], [9, 61, 2, -100, -100]])
+        >>> logits, labels = torch.randn(2, 5, 100), torch.tensor([[5, 17, 3, 42, 2], [9, 61, 2, -100, -100]])
         >>> loss = bleugrad.MinimumRiskLoss(samples=8, include_reference=True, generator=0)(logits, labels)
-        >>> loss.backward()
-        >>> round(loss.item(), 3), logits.grad.shape
-        (0.58, torch.Size([2, 5, 100]))
+        >>> round(loss.item(), 3)
+        0.58
     """
 
     samples: int = 8
     alpha: float = 0.005
     include_reference: bool = False
-    scale_by_alpha: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -66,27 +57,28 @@ class MinimumRiskLoss(SampledLossBase):
         """Return the labels (B, T, 1) if they are a candidate."""
         if not self.include_reference:
             return super().chosen_tokens(targets, steps)
-        return given_labels(targets, "include_reference is True")[..., None]
+        return targets.given_labels("include_reference is True")[0][..., None]
 
-    def estimate(self, drawn: SampledRows, targets: Targets) -> Estimate:
-        """Estimate the loss from samples of the rows."""
+    def estimate(self, drawn: SampledRows, targets: Targets) -> Tensor:
+        """Return the loss from samples of the rows."""
         tokens, of_tokens = drawn.tokens, drawn.log_probs
         if self.include_reference:
             tokens = torch.cat([tokens, self.chosen_tokens(targets, tokens.shape[2]).transpose(1, 2)], 1)
             of_tokens = torch.cat([of_tokens, drawn.chosen_log_probs.transpose(1, 2)], 1)
-        candidates = reward_rows(tokens, targets, self.expectation.score)
+        candidates = self.reward_rows(tokens, targets)
         chosen = distinct(candidates)
         if self.include_reference and targets.labelled is not None:  # labels with gaps are no candidate
             chosen[:, -1] &= ~(candidates.scored[:, -1] & ~targets.labelled).any(1)
-        return self._risk(candidates, chosen, candidates.log_probs(of_tokens), self.samples)
+        return self._risk(candidates, chosen, candidates.log_probs(of_tokens), targets.limits > 0, self.samples)
 
-    def _risk(self, candidates: RewardedSamples, chosen: Tensor, log_probs: Tensor, drawn: int) -> Estimate:
-        """Estimate the loss from chosen candidates (B, S), of which the first ``drawn`` are samples."""
+    def _risk(
+        self, candidates: RewardedSamples, chosen: Tensor, log_probs: Tensor, counted: Tensor, drawn: int
+    ) -> Tensor:
+        """Return the loss from chosen candidates (B, S), of which the first ``drawn`` are samples."""
         shares = (self.alpha * log_probs).masked_fill(~chosen, -torch.inf).softmax(1)
         reward = (shares * candidates.rewards.to(shares.dtype)).sum(1)
         risk = 1 - reward
-        surrogate = risk if self.scale_by_alpha else risk / self.alpha
-        return Estimate(risk, surrogate, candidates.first(drawn), reward[:, None])
+        return self.finish(risk, risk / self.alpha, candidates.first(drawn), reward[:, None], counted)
 
     def from_samples(
         self, tokens: Tensor, log_probs: Tensor, references: Tensor | IdLists, *, mask: Tensor | None = None
@@ -98,9 +90,10 @@ class MinimumRiskLoss(SampledLossBase):
         """
         if self.include_reference:
             raise ValueError("include_reference is True, but candidates are given; expected the reference among them")
-        given = self._given(tokens, log_probs, references, mask)
-        number = check_samples(given.log_probs.shape[1], 2, ", as tokens (B, S, T): one alone has no gradient")
-        return self._finish(self._risk(given.samples, distinct(given.samples), given.log_probs, number), given.counted)
+        candidates, of_candidates, _, counted = self.reward_given(tokens, log_probs, references, mask)
+        number = of_candidates.shape[1]
+        check_samples(number, 2, ", as tokens (B, S, T): one alone has no gradient")
+        return self._risk(candidates, distinct(candidates), of_candidates, counted, number)
 
 
 def distinct(candidates: RewardedSamples) -> Tensor:

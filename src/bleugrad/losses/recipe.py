@@ -3,12 +3,10 @@
 :meth:`bleugrad.ExpectedBLEULoss.recommended`, :class:`bleugrad.hf.BLEULoss` and ``bleugrad tune`` use these values:
 
 * ``LEVEL``: the loss is a mean over sentences, so it does not depend on micro-batches and processes.
-* ``END_POSITIONS``: the length is random, and both sides of the end have a cost. A hypothesis that ends too early loses
-  matches and brevity; one that does not end in time has half as many units more. The gradients that lower EOS before
-  the end and raise it there then have a ratio of 0.5 to 2, for references of 3 to 35 tokens, in tokens and in words.
-  Expected BLEU alone, with nothing after the end, has larger ratios, and outputs of weak models grow.
-* ``SHARPNESS``: the loss scores slightly sharper rows, so that the model need not become certain. With 2, one of
-  these ratios is below 0.5.
+* ``END_POSITIONS``: the length is random. A hypothesis that ends too early loses matches and brevity; one that does not
+  end in time has half as many units more. The gradients that lower EOS before the end and raise it there then have a
+  ratio of 0.5 to 2, for references of 3 to 35 tokens, in tokens and in words.
+* ``SHARPNESS``: the loss scores slightly sharper rows, so that the model need not become certain.
 * ``MOST`` and ``HALF``: see :func:`bleu_weight`. A weak model is trained by cross-entropy, at the usual learning rate.
 
 ``results/recipe`` compares the recipe with cross-entropy from models of several qualities.
@@ -30,13 +28,11 @@ def bleu_weight(nll: Tensor) -> Tensor:
     """The weight w of BLEU in ``CE + w (1 - BLEU)``, a function of the mean cross-entropy of the labels.
 
     ``w = MOST q^2 / (q^2 + HALF^2)`` with ``q = exp(-nll)``, the geometric mean of the probabilities of the labels. It
-    rises smoothly with q, from 0 for a model that knows nothing, to half of its limit at ``q = HALF``. It has no
-    gradient. It is bounded, and finite for infinite ``nll``.
+    rises smoothly from 0 for a model that knows nothing, to half of its limit at ``q = HALF``. It has no gradient, is
+    bounded, and finite for infinite ``nll``.
 
-    Example:
-        >>> import torch
-        >>> bleu_weight(torch.tensor([0.1, 1.0, 2.0, 4.0]))
-        tensor([3.8930, 3.4298, 1.7950, 0.0588])
+    >>> bleu_weight(torch.tensor([0.1, 1.0, 2.0, 4.0]))
+    tensor([3.8930, 3.4298, 1.7950, 0.0588])
     """
     squared = (-2 * nll.detach()).exp()
     return MOST * squared / (squared + HALF**2)

@@ -6,8 +6,13 @@ import torch
 from torch import Tensor
 
 from bleugrad.arguments import check_choice
-from bleugrad.losses.rewards import RewardedSamples, leave_one_out, reward_rows
-from bleugrad.losses.sampling import Estimate, SampledLossBase, SampledRows, check_given_tokens, check_samples
+from bleugrad.losses.sampling import (
+    RewardedSamples,
+    SampledLossBase,
+    SampledRows,
+    check_given_tokens,
+    check_samples,
+)
 from bleugrad.references.sequences import IdLists, check_batch
 from bleugrad.references.targets import Targets
 
@@ -36,23 +41,15 @@ class ReinforceLoss(SampledLossBase):
             probability of a sample is that of its tokens and its EOS; rows after it have no effect.
 
     After a call, ``statistics`` holds samples, rewards and baselines, as
-    :class:`~bleugrad.losses.sampling.SampleStatistics`.
-
-    Time: one softmax and its cumulative sum, one scaling of it backward, and counting the n-grams of the samples.
-    Memory: one tensor of the size of the logits, for any S.
+    :class:`~bleugrad.losses.sampling.SampleStatistics`. Memory: one tensor of the size of the logits, for any S.
 
     Example:
         >>> import torch, bleugrad
         >>> _ = torch.manual_seed(0)
-        >>> logits = torch.randn(2, 5, 100, requires_grad=True)
-        >>> labels = torch.tensor([[5, 17, 3, 42, 2], [9, 61, 2, -100, -100]])
+        >>> logits, labels = torch.randn(2, 5, 100), torch.tensor([[5, 17, 3, 42, 2], [9, 61, 2, -100, -100]])
         >>> criterion = bleugrad.ReinforceLoss(samples=4, baseline="leave-one-out", generator=0)
-        >>> loss = criterion(logits, labels)
-        >>> loss.backward()
-        >>> round(loss.item(), 3), logits.grad.shape
-        (0.638, torch.Size([2, 5, 100]))
-        >>> round(criterion.statistics.mean_reward.item(), 3)
-        0.362
+        >>> round(criterion(logits, labels).item(), 3), round(criterion.statistics.mean_reward.item(), 3)
+        (0.638, 0.362)
     """
 
     baseline: str = "greedy"
@@ -63,21 +60,21 @@ class ReinforceLoss(SampledLossBase):
         if self.baseline == "leave-one-out":
             check_samples(self.samples, 2, " for the leave-one-out baseline")
 
-    def estimate(self, drawn: SampledRows, targets: Targets) -> Estimate:
-        """Estimate the loss from samples of the rows."""
+    def estimate(self, drawn: SampledRows, targets: Targets) -> Tensor:
+        """Return the loss from samples of the rows."""
         greedy = [drawn.greedy[:, None]] if self.baseline == "greedy" else []
-        rewarded = reward_rows(torch.cat([drawn.tokens, *greedy], 1), targets, self.expectation.score)
-        samples = rewarded.first(self.samples)
-        return self._of_rewards(samples, samples.log_probs(drawn.log_probs), rewarded.rewards[:, self.samples :])
+        rewarded = self.reward_rows(torch.cat([drawn.tokens, *greedy], 1), targets)
+        samples, of_greedy = rewarded.first(self.samples), rewarded.rewards[:, self.samples :]
+        return self._of_rewards(samples, samples.log_probs(drawn.log_probs), of_greedy, targets.limits > 0)
 
-    def _of_rewards(self, samples: RewardedSamples, log_probs: Tensor, greedy: Tensor) -> Estimate:
-        """Estimate the loss from log-probabilities (B, S), and rewards (B, 1) of greedy output for that baseline."""
+    def _of_rewards(self, samples: RewardedSamples, log_probs: Tensor, greedy: Tensor, counted: Tensor) -> Tensor:
+        """Return the loss from log-probabilities (B, S), and rewards (B, 1) of greedy output for that baseline."""
         rewards, kind = samples.rewards, log_probs.dtype
         baselines = greedy if self.baseline == "greedy" else torch.zeros_like(rewards)
         if self.baseline == "leave-one-out":
             baselines = leave_one_out(rewards)
         surrogate = -((rewards - baselines).to(kind) * log_probs).mean(1)
-        return Estimate((1 - rewards.to(kind)).mean(1), surrogate, samples, baselines)
+        return self.finish((1 - rewards.to(kind)).mean(1), surrogate, samples, baselines, counted)
 
     def from_samples(
         self,
@@ -90,7 +87,7 @@ class ReinforceLoss(SampledLossBase):
     ) -> Tensor:
         """Compute the loss of sequences that a decoder has sampled, with each token fed back to it.
 
-        ``samples`` and ``generator`` concern drawn samples only: S is that of ``tokens``.
+        ``generator`` and ``samples`` have no effect: S is that of ``tokens``.
 
         Args:
             tokens: (B, S, T), or (B, T) for one sample per sentence, padded with ``ignore_index``. Tokens after the
@@ -100,16 +97,21 @@ class ReinforceLoss(SampledLossBase):
             mask: as ``tokens``, bool, True where a token counts, EOS included.
             greedy: (B, T'), the greedy output of the decoder. Needed for the baseline "greedy", an error for others.
         """
-        given, baseline = self._given(tokens, log_probs, references, mask), self.baseline
+        samples, of_samples, prepared, counted = self.reward_given(tokens, log_probs, references, mask)
+        baseline, reward = self.baseline, samples.rewards[:, :0]
         if baseline == "leave-one-out":
-            check_samples(given.log_probs.shape[1], 2, ", as tokens (B, S, T), for the leave-one-out baseline")
+            check_samples(of_samples.shape[1], 2, ", as tokens (B, S, T), for the leave-one-out baseline")
         if greedy is None and baseline == "greedy":
             raise TypeError("greedy is None; expected the decoder's greedy output (B, T), since baseline is 'greedy'")
         if greedy is not None and baseline != "greedy":
             raise TypeError(f"greedy is given, but baseline is {baseline!r}; expected None")
-        reward = given.samples.rewards[:, :0]
         if greedy is not None:
             ids = check_given_tokens("greedy", greedy)
-            check_batch("greedy", len(ids), len(given.log_probs), "tokens")
-            reward = self._reward(ids, given.references, ids != self.ignore_index).rewards
-        return self._finish(self._of_rewards(given.samples, given.log_probs, reward), given.counted)
+            check_batch("greedy", len(ids), len(of_samples), "tokens")
+            reward = self.reward(ids, prepared, ids != self.ignore_index).rewards
+        return self._of_rewards(samples, of_samples, reward, counted)
+
+
+def leave_one_out(values: Tensor) -> Tensor:
+    """The mean of the other samples of the same sentence: (B, S) to (B, S), for S of at least 2."""
+    return (values.sum(1, keepdim=True) - values) / (values.shape[1] - 1)

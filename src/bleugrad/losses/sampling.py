@@ -10,11 +10,19 @@ from bleugrad.arguments import check_int, check_nonnegative
 from bleugrad.backends import operations
 from bleugrad.backends.dtypes import widest_float
 from bleugrad.losses.base import BLEULossBase
-from bleugrad.losses.rewards import RewardedSamples, reward_samples
 from bleugrad.matches.statistics import check_rows
-from bleugrad.outputs.rows import Rows
-from bleugrad.references.sequences import IdLists, References, check_ids, check_range, prepare_references
-from bleugrad.references.targets import Targets, prepare_targets
+from bleugrad.outputs.rows import Rows, check_floating
+from bleugrad.references.sequences import (
+    IdLists,
+    References,
+    before_eos,
+    check_ids,
+    check_range,
+    close_up,
+    prepare_references,
+)
+from bleugrad.references.targets import Targets, check_bool, prepare_targets
+from bleugrad.scores.token_matches import token_matches
 
 
 @dataclass(frozen=True)
@@ -53,73 +61,35 @@ class SampleStatistics:
         return torch.where(self.counted[:, None], values, 0).sum() / number
 
 
-class Draws:
-    """The number of samples per sentence, and the generator of their random numbers.
+@dataclass(frozen=True)
+class RewardedSamples:
+    """S sequences of each sentence and their rewards, of the tokens before EOS, or of the words they make."""
 
-    ``generator`` is a ``torch.Generator`` on the device of the logits, a seed for a generator of its own, or None for
-    the default generator of torch.
-    """
+    tokens: Tensor  #: (B, S, T), where they were drawn.
+    scored: Tensor  #: (B, S, T) bool, tokens whose probabilities multiply to that of the sequence, up to EOS.
+    matches: Tensor  #: (B, S, N)
+    lengths: Tensor  #: (B, S)
+    rewards: Tensor  #: (B, S)
 
-    def __init__(self, samples: object, generator: object) -> None:
-        self.samples = check_samples(samples)
-        if generator is not None and not isinstance(generator, torch.Generator):
-            if isinstance(generator, bool) or not isinstance(generator, int):
-                found = f"generator is a {type(generator).__name__}"
-                raise TypeError(f"{found}; expected a torch.Generator, a seed (int) or None")
-            check_int("generator", generator)
-        self.seed = generator if isinstance(generator, int) else None
-        self.generator = generator if isinstance(generator, torch.Generator) else None
+    def first(self, number: int) -> "RewardedSamples":
+        """The first samples of each sentence."""
+        return RewardedSamples(*(part[:, :number] for part in vars(self).values()))
 
-    def uniform(self, batch: int, steps: int, device: torch.device) -> Tensor:
-        """Random numbers for each row, (B, T, S) in 0..1."""
-        shape, kind = (batch, steps, self.samples), widest_float(device)
-        if self.seed is None and self.generator is None:
-            return torch.rand(shape, dtype=kind, device=device)
-        if torch.compiler.is_compiling():
-            raise RuntimeError("a generator or seed cannot be compiled; expected generator=None under torch.compile")
-        if self.seed is not None and (self.generator is None or self.generator.device.type != device.type):
-            self.generator = torch.Generator(device).manual_seed(self.seed)
-        return torch.rand(shape, generator=self.generator, dtype=kind, device=device)
+    def log_probs(self, of_tokens: Tensor) -> Tensor:
+        """Log-probabilities of the sequences (B, S) from those of their tokens (B, S, T)."""
+        return torch.where(self.scored, of_tokens, 0).sum(2)
 
 
 @dataclass(frozen=True)
 class SampledRows:
-    """Samples of the rows of a batch, and log-probabilities of chosen tokens.
+    """Samples of the rows of a batch, and log-probabilities of chosen tokens."""
 
-    ``tokens`` (B, S, T) have ``log_probs`` (B, S, T). ``greedy`` (B, T) is the most likely token of each row.
-    ``chosen_log_probs`` (B, T, J) belong to the chosen tokens. ``label_log_probs`` (B, T) belong to the labels; they
-    are None without cross-entropy. ``opening`` (B, T) is the probability that a token opens a word.
-    """
-
-    tokens: Tensor
-    log_probs: Tensor
-    greedy: Tensor
-    chosen_log_probs: Tensor
-    label_log_probs: Tensor | None
-    opening: Tensor
-
-
-@dataclass(frozen=True)
-class GivenSamples:
-    """Rewarded sequences of a decoder, their log-probabilities (B, S), references, and the counted sentences (B,)."""
-
-    samples: RewardedSamples
-    log_probs: Tensor
-    references: References
-    counted: Tensor
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """The loss of each sentence: ``value`` (B,) with the gradient of ``surrogate`` (B,).
-
-    It comes from ``samples``, and ``baselines`` (B, S) or (B, 1) were subtracted from their rewards.
-    """
-
-    value: Tensor
-    surrogate: Tensor
-    samples: RewardedSamples
-    baselines: Tensor
+    tokens: Tensor  #: (B, S, T)
+    log_probs: Tensor  #: (B, S, T), of the tokens.
+    greedy: Tensor  #: (B, T), the most likely token of each row.
+    chosen_log_probs: Tensor  #: (B, T, J), of the chosen tokens.
+    label_log_probs: Tensor | None  #: (B, T), of the labels; None without cross-entropy.
+    opening: Tensor  #: (B, T), the probability that a token opens a word.
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -137,15 +107,22 @@ class SampledLossBase(BLEULossBase):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_nonnegative("cross_entropy_weight", self.cross_entropy_weight)
-        self.draws = Draws(self.samples, self.generator)
+        check_samples(self.samples)
+        given = self.generator
+        if isinstance(given, bool) or not isinstance(given, torch.Generator | int | None):
+            found = f"generator is a {type(given).__name__}"
+            raise TypeError(f"{found}; expected a torch.Generator, a seed (int) or None")
+        if isinstance(given, int):
+            check_int("generator", given)
+        self.seeded: torch.Generator | None = None
         self.statistics: SampleStatistics | None = None
 
     def chosen_tokens(self, targets: Targets, steps: int) -> Tensor:
         """Return more tokens (B, T, J) whose log-probabilities the estimate needs."""
         return targets.columns.new_empty(targets.columns.shape[0], steps, 0)
 
-    def estimate(self, drawn: SampledRows, targets: Targets) -> Estimate:
-        """Estimate the loss from samples of the rows."""
+    def estimate(self, drawn: SampledRows, targets: Targets) -> Tensor:
+        """Return the loss from samples of the rows, see :meth:`finish`."""
         raise NotImplementedError
 
     def forward(
@@ -156,15 +133,10 @@ class SampledLossBase(BLEULossBase):
         references: Tensor | IdLists | None = None,
         mask: Tensor | None = None,
     ) -> Tensor:
-        """Compute the loss of samples that are drawn from the rows of the logits.
+        """Compute the loss of samples that are drawn from the rows of the logits (B, T, V).
 
-        Args:
-            logits: (B, T, V).
-            labels: (B, T), as for cross-entropy. Optional if ``references`` are given, unless cross-entropy is added or
-                the labels are a candidate.
-            references: references of BLEU if they are not the labels: (B, R), (B, K, R) or nested lists. Their lengths
-                may differ from T.
-            mask: (B, T) bool, positions that count. Default: positions with a label.
+        ``labels``, ``references`` and ``mask`` are those of :class:`bleugrad.ExpectedBLEULoss`. Labels are needed if
+        cross-entropy is added or if they are a candidate.
         """
         rows, expectation = Rows(logits), self.expectation
         targets = prepare_targets(
@@ -180,19 +152,32 @@ class SampledLossBase(BLEULossBase):
         )
         with torch.autocast(logits.device.type, enabled=False):
             drawn = self._draw(logits, targets)
-            loss = self._finish(self.estimate(drawn, targets), targets.limits > 0)
+            loss = self.estimate(drawn, targets)
             if drawn.label_log_probs is not None:
                 loss = loss + self.cross_entropy_weight * self.cross_entropy(drawn.label_log_probs, targets)
         return loss
+
+    def uniform(self, batch: int, steps: int, device: torch.device) -> Tensor:
+        """Return random numbers for each row, (B, T, S) in 0..1."""
+        shape, kind, source = (batch, steps, self.samples), widest_float(device), self.generator
+        if source is None:
+            return torch.rand(shape, dtype=kind, device=device)
+        if torch.compiler.is_compiling():
+            raise RuntimeError("a generator or seed cannot be compiled; expected generator=None under torch.compile")
+        if isinstance(source, int):
+            if self.seeded is None or self.seeded.device.type != device.type:
+                self.seeded = torch.Generator(device).manual_seed(source)
+            source = self.seeded
+        return torch.rand(shape, generator=source, dtype=kind, device=device)
 
     def _draw(self, logits: Tensor, targets: Targets) -> SampledRows:
         """Sample the rows of the logits."""
         (batch, steps, _), number = logits.shape, self.samples
         chosen, with_labels = self.chosen_tokens(targets, steps), self.cross_entropy_weight > 0
         if with_labels:
-            chosen = torch.cat([chosen, given_labels(targets, "cross_entropy_weight is above 0")[..., None]], 2)
+            chosen = torch.cat([chosen, targets.given_labels()[0][..., None]], 2)
         opening_of = None if targets.patterns is None else targets.word_start
-        uniform = self.draws.uniform(batch, steps, logits.device)
+        uniform = self.uniform(batch, steps, logits.device)
         tokens, greedy = operations.sampled_tokens(logits.detach(), uniform)
         every = torch.cat([tokens, chosen], 2)
         _, log_probs, opening, *_ = operations.row_probabilities(
@@ -204,33 +189,67 @@ class SampledLossBase(BLEULossBase):
             of_chosen, of_labels = of_chosen[..., :-1], of_chosen[..., -1]
         return SampledRows(tokens.transpose(1, 2), of_tokens.transpose(1, 2), greedy, of_chosen, of_labels, opening)
 
-    def _finish(self, found: Estimate, counted: Tensor) -> Tensor:
-        """Reduce the estimate over the counted sentences (B,), and record its samples."""
+    def finish(
+        self, value: Tensor, surrogate: Tensor, samples: RewardedSamples, baselines: Tensor, counted: Tensor
+    ) -> Tensor:
+        """Reduce ``value`` (B,), with the gradient of ``surrogate`` (B,), over the counted sentences (B,).
+
+        The samples are recorded with their baselines, (B, S) or (B, 1).
+        """
         if not torch.compiler.is_compiling():
-            samples = found.samples
-            baselines = found.baselines.detach().expand_as(samples.rewards)
+            baselines = baselines.detach().expand_as(samples.rewards)
             self.statistics = SampleStatistics(samples.tokens, samples.lengths, samples.rewards, baselines, counted)
-        return self.reduce(found.value.detach() + (found.surrogate - found.surrogate.detach()), counted)
+        return self.reduce(value.detach() + (surrogate - surrogate.detach()), counted)
 
-    def _reward(self, tokens: Tensor, references: References, valid: Tensor) -> RewardedSamples:
-        expectation, tokens = self.expectation, torch.where(valid, tokens, 0)
-        return reward_samples(tokens, valid, references, expectation.score, expectation.eos_id, self.word_start)
+    def reward(self, tokens: Tensor, references: References, valid: Tensor) -> RewardedSamples:
+        """Return smoothed sentence BLEU of sequences: exact, equal to :func:`bleugrad.bleu`.
 
-    def _given(
+        A sequence is the tokens (B, S, T) at ``valid`` (B, S, T) or (B, 1, T) positions before EOS.
+        """
+        (batch, number, _), score, eos_id = tokens.shape, self.expectation.score, self.expectation.eos_id
+        valid = valid.expand_as(tokens)
+        kept = scored = before_eos(tokens, valid, eos_id)
+        if eos_id is not None:
+            ends = (tokens == eos_id) & valid
+            scored = kept | (ends & (ends.cumsum(-1) == 1))
+        ids, lengths = close_up(torch.where(kept, tokens, 0).flatten(0, 1), kept.flatten(0, 1))
+        folded = References(*(part.repeat_interleave(number, 0) for part in (references.ids, references.lengths)))
+        statistics = token_matches(ids, lengths, folded, score.max_order, self.word_start).statistics()
+        return RewardedSamples(
+            tokens=tokens,
+            scored=scored,
+            matches=statistics.matches.view(batch, number, score.max_order),
+            lengths=statistics.lengths.support.view(batch, number),
+            rewards=score.value(statistics, "sentence", None).view(batch, number),
+        )
+
+    def reward_rows(self, tokens: Tensor, targets: Targets) -> RewardedSamples:
+        """Return the rewards of tokens (B, S, T) at the positions of the targets."""
+        valid = torch.ones_like(tokens[:, :1], dtype=torch.bool) if targets.mask is None else targets.mask[:, None]
+        return self.reward(tokens, targets.tokens, valid)
+
+    def reward_given(
         self, tokens: Tensor, log_probs: Tensor, references: Tensor | IdLists, mask: Tensor | None
-    ) -> GivenSamples:
-        """Check and reward the samples of a decoder: tokens and log-probabilities (B, S, T), or (B, T) for S = 1."""
+    ) -> tuple[RewardedSamples, Tensor, References, Tensor]:
+        """Check and reward the samples of a decoder: tokens and log-probabilities (B, S, T), or (B, T) for S = 1.
+
+        Returns the samples, their log-probabilities (B, S), the references, and the counted sentences (B,).
+        """
         expectation = self.expectation
         if self.cross_entropy_weight > 0:
             raise ValueError(
                 "cross_entropy_weight is above 0, but samples come without logits; add cross-entropy yourself"
             )
         ids = check_given_tokens("tokens", tokens)
-        of_tokens = _check_like("log_probs", log_probs, tokens, "a floating tensor, the log-probability of each token")
+        of_tokens = check_floating("log_probs", log_probs, "(B, S, T) or (B, T)", tokens.dim()).to(ids.device)
+        if of_tokens.shape != tokens.shape:
+            found = f"log_probs has shape {tuple(of_tokens.shape)}"
+            raise ValueError(f"{found}; expected {tuple(tokens.shape)}, that of tokens")
         of_tokens = of_tokens.to(torch.promote_types(of_tokens.dtype, torch.float32)).view_as(ids)
         valid = ids != expectation.ignore_index
         if mask is not None:
-            valid &= _check_like("mask", mask, tokens, "a bool tensor, True where a token counts").view_as(ids)
+            mask = check_bool("mask", mask, tokens.shape, "that of tokens", "where a token counts")
+            valid &= mask.to(ids.device).view_as(ids)
         check_range("tokens", ids, valid, None, expectation.ignore_index)
         prepared = prepare_references(
             references,
@@ -240,18 +259,11 @@ class SampledLossBase(BLEULossBase):
             eos_id=expectation.eos_id,
             ignore_index=expectation.ignore_index,
         )
-        samples = self._reward(ids, prepared, valid)
+        samples = self.reward(torch.where(valid, ids, 0), prepared, valid)
         of_samples = samples.log_probs(of_tokens)
         if not torch.compiler.is_compiling() and not of_samples.detach().sum().isfinite():
             raise ValueError("log_probs holds NaN or an infinity where a token counts; expected a finite sum")
-        return GivenSamples(samples, of_samples, prepared, valid.any(2).any(1))
-
-
-def given_labels(targets: Targets, reason: str) -> Tensor:
-    """Return the labels (B, T), or raise if there are none."""
-    if targets.labels is None:
-        raise TypeError(f"labels is None; expected (B, T) token ids, since {reason}")
-    return targets.labels
+        return samples, of_samples, prepared, valid.any(2).any(1)
 
 
 def check_given_tokens(name: str, tokens: object) -> Tensor:
@@ -264,21 +276,8 @@ def check_given_tokens(name: str, tokens: object) -> Tensor:
     return ids if ids.dim() == 3 else ids.unsqueeze(1)
 
 
-def check_samples(samples: object, least: int = 1, reason: str = "") -> int:
-    """Return ``samples`` as an int of at least ``least``."""
+def check_samples(samples: object, least: int = 1, reason: str = "") -> None:
+    """Raise unless ``samples`` is an int of at least ``least``."""
     number = check_int("samples", samples)
     if not least <= number < 2**31:
         raise ValueError(f"samples is {number}; expected {least} or more{reason}, and below 2**31")
-    return number
-
-
-def _check_like(name: str, value: object, tokens: Tensor, expected: str) -> Tensor:
-    """Return a tensor of the shape of ``tokens`` on their device: bool for a mask, floating otherwise."""
-    if not isinstance(value, Tensor) or not (
-        value.dtype == torch.bool if name == "mask" else value.is_floating_point()
-    ):
-        found = value.dtype if isinstance(value, Tensor) else type(value).__name__
-        raise TypeError(f"{name} is {found}; expected {expected}")
-    if value.shape != tokens.shape:
-        raise ValueError(f"{name} has shape {tuple(value.shape)}; expected that of tokens, {tuple(tokens.shape)}")
-    return value.to(tokens.device)

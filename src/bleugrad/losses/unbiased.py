@@ -7,54 +7,42 @@ import torch
 from torch import Tensor
 
 from bleugrad.lengths.lengths import FixedLengths
-from bleugrad.losses.rewards import RewardedSamples, reward_rows, score_matches
-from bleugrad.losses.sampling import Estimate, SampledLossBase, SampledRows
+from bleugrad.losses.sampling import RewardedSamples, SampledLossBase, SampledRows
 from bleugrad.matches.exact import Exact, matches_by_length
 from bleugrad.matches.statistics import ExpectedStatistics, row_statistics
 from bleugrad.references.targets import Targets
-from bleugrad.scores.bleu import BLEU, closest_lengths
+from bleugrad.scores.bleu import BLEU, penalty_by_length, totals_of
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class UnbiasedBLEULoss(SampledLossBase):
     """1 - E[BLEU] with an unbiased gradient of low variance: an **estimate** that is mostly exact expectations.
 
-    E[BLEU] has no closed form, but the expectation of a linear function C of the matches has one, and BLEU is close to
-    such a function: ``C(x) = c + sum_n alpha_n O_n(x)``, fitted at the exact expected matches e_n = E[O_n]. For samples
-    x of each sentence::
+    For a linear function of the matches ``C(x) = c + sum_n alpha_n O_n(x)`` that is close to BLEU, the exact expected
+    matches e_n = E[O_n], and samples x of each sentence::
 
         value    = 1 - E[C] - mean over samples of BLEU(x) - C(x)
         gradient = -sum_n alpha_n grad e_n - mean over samples of (BLEU(x) - C(x)) grad log p(x)
 
     Both are averaged over sentences and not divided by length. Their means are 1 - E[BLEU] and its gradient for any c
-    and alpha, because these are held constant and E[C] is exact. Only the nonlinear part of BLEU is estimated from
-    samples. BLEU is smoothed sentence BLEU. Without smoothing it is less linear, and the variance is larger.
-
-    With ``eos_id`` the length is random, and c and alpha are fitted to each length; E[C] follows from the exact joint
-    expectations of matches and length. In words these are not known, so alpha is the same for all lengths.
+    and alpha, because these are held constant and E[C] is exact. BLEU is smoothed sentence BLEU. Without smoothing it
+    is less linear, and the variance is larger. With ``eos_id`` the length is random, and c and alpha are fitted to each
+    length; in words alpha is the same for all lengths. Rows must be independent, as in teacher forcing.
 
     Args:
-        samples: number of samples per sentence.
-        generator: source of the random numbers, see :class:`bleugrad.ReinforceLoss`.
+        samples, generator: as for :class:`bleugrad.ReinforceLoss`.
         max_order: this and the other options are those of :class:`bleugrad.ExpectedBLEULoss`.
 
     After a call, ``statistics`` holds the samples, rewards and, as baselines, C(x), as
-    :class:`~bleugrad.losses.sampling.SampleStatistics`.
-
-    Rows must be independent, as in teacher forcing: the expectations are of tokens drawn from the given rows.
-
-    The time is that of ``ExpectedBLEULoss`` and of :class:`bleugrad.ReinforceLoss` without the greedy baseline, with
-    one softmax. Memory: one tensor of the size of the logits.
+    :class:`~bleugrad.losses.sampling.SampleStatistics`. Memory: one tensor of the size of the logits.
 
     Example:
         >>> import torch, bleugrad
         >>> _ = torch.manual_seed(0)
-        >>> logits = torch.randn(2, 5, 100, requires_grad=True)
-        >>> labels = torch.tensor([[5, 17, 3, 42, 2], [9, 61, 2, -100, -100]])
+        >>> logits, labels = torch.randn(2, 5, 100), torch.tensor([[5, 17, 3, 42, 2], [9, 61, 2, -100, -100]])
         >>> loss = bleugrad.UnbiasedBLEULoss(generator=0)(logits, labels)
-        >>> loss.backward()
-        >>> round(loss.item(), 3), logits.grad.shape
-        (0.654, torch.Size([2, 5, 100]))
+        >>> round(loss.item(), 3)
+        0.654
     """
 
     needs_patterns: ClassVar[bool] = True
@@ -63,28 +51,24 @@ class UnbiasedBLEULoss(SampledLossBase):
         """Return the tokens of the references at every position, (B, T, L)."""
         return targets.columns[:, None].expand(-1, steps, -1)
 
-    def estimate(self, drawn: SampledRows, targets: Targets) -> Estimate:
-        """Estimate the loss from samples of the rows and from exact expectations."""
-        score = self.expectation.score
-        samples = reward_rows(drawn.tokens, targets, score)
+    def estimate(self, drawn: SampledRows, targets: Targets) -> Tensor:
+        """Return the loss from samples of the rows and from exact expectations."""
+        samples = self.reward_rows(drawn.tokens, targets)
         statistics = row_statistics(drawn.chosen_log_probs.exp(), drawn.opening, targets, Exact())
-        linear, joint = linearise(statistics, score)
-        expected = linear.expectation(statistics.lengths.probs, joint)
+        linear, joint = linearise(statistics, self.expectation.score)
+        expected = (linear.intercepts * statistics.lengths.probs).sum(1) + (linear.slopes * joint).sum((1, 2))  # exact
         approximate = linear.of_samples(samples, random_length=not isinstance(statistics.lengths, FixedLengths))
         residuals = (samples.rewards - approximate).to(expected.dtype)
         surrogate = -expected - (residuals * samples.log_probs(drawn.log_probs)).mean(1)
-        return Estimate(1 - expected - residuals.mean(1), surrogate, samples, approximate)
+        return self.finish(1 - expected - residuals.mean(1), surrogate, samples, approximate, targets.limits > 0)
 
 
 @dataclass(frozen=True)
 class LinearBLEU:
-    """A linear approximation of BLEU at every possible length l: ``intercepts[l] + sum_n slopes[n, l] O_n``, constants.
+    """A linear approximation of BLEU at each length l: ``intercepts[l] + sum_n slopes[n, l] O_n``, constants."""
 
-    ``intercepts`` (B, S) and ``slopes`` (B, N, S) over the support of the lengths.
-    """
-
-    intercepts: Tensor
-    slopes: Tensor
+    intercepts: Tensor  #: (B, S), over the support of the lengths.
+    slopes: Tensor  #: (B, N, S)
 
     def of_samples(self, samples: RewardedSamples, random_length: bool) -> Tensor:
         """Its value for each sample, (B, S), in the dtype of the rewards."""
@@ -94,27 +78,18 @@ class LinearBLEU:
         slopes = self.slopes.transpose(1, 2).gather(1, index[..., None].expand_as(samples.matches)).to(kind)
         return intercepts + (slopes * samples.matches).sum(2)
 
-    def expectation(self, probs: Tensor, joint_matches: Tensor) -> Tensor:
-        """Its exact expectation (B,), from P(length) (B, S) and E[O_n; length] (B, N, S)."""
-        return (self.intercepts * probs).sum(1) + (self.slopes * joint_matches).sum((1, 2))
-
 
 def linearise(statistics: ExpectedStatistics, score: BLEU) -> tuple[LinearBLEU, Tensor]:
     """Fit a linear function to BLEU f for each length l, at e = E[O | length l]; accurate also if matches are rare.
 
-    A match of order k comes with a match of every lower order: an *event* adds 1 to O_1..O_k, written O + v_k. The
-    expected number of events is mu_k = e_k - e_{k+1}. If events were independent and Poisson, the least-squares slope
-    in their number would be E[f(O + v_k) - f(O)], and to second order E[f] is the level below::
+    An *event* of order k adds 1 to O_1..O_k, written O + v_k; the expected number of them is mu_k = e_k - e_{k+1}::
 
         slope_k = f(e + v_k) - f(e),           alpha_n = slope_n - slope_{n-1}
         level   = f(e) + sum_k mu_k / 2 (f(e + 2 v_k) - 2 f(e + v_k) + f(e))
-        S(x)    = level + sum_n alpha_n (O_n - e_n)
+        C(x)    = level + sum_n alpha_n (O_n - e_n)
 
-    Any constants leave the gradient unbiased; these make BLEU - S small. The tangent of BLEU would not if matches are
-    rare, because the number of matches is an integer.
-
-    In words E[O | length] is not known. E[O] replaces it, and the slopes are averaged over lengths, so that the
-    expectation of S needs no joint expectation.
+    Any constants leave the gradient unbiased; these make BLEU - C small. In words E[O | length] is not known. E[O]
+    replaces it, and the slopes are averaged over lengths, so that the expectation of C needs no joint expectation.
 
     Returns the function, and E[O_n; length] (B, N, S); in words the product of the two expectations, which is enough if
     slopes do not depend on the length. The only division is by P(length), clamped to the smallest normal number.
@@ -130,9 +105,10 @@ def linearise(statistics: ExpectedStatistics, score: BLEU) -> tuple[LinearBLEU, 
         joint = matches_by_length(windows)
         expected = (joint.detach() / probs.clamp(min=torch.finfo(probs.dtype).tiny)[:, None]).transpose(1, 2)
     events = torch.ones(orders, orders, dtype=probs.dtype, device=probs.device).tril()
-    support, closest = lengths.support[..., None], closest_lengths(statistics.references, lengths.support)[..., None]
+    totals = totals_of(lengths.support[..., None, None], orders).to(probs.dtype)
+    penalty = penalty_by_length(lengths, statistics.references)[..., None]
     value, one, two = (
-        score_matches(expected[..., None, :] + count * events, support, closest, score) for count in (0, 1, 2)
+        score.combine(expected[..., None, :] + count * events, totals, penalty)[0] for count in (0, 1, 2)
     )
     slopes = (one - value).diff(dim=2, prepend=torch.zeros_like(value[..., :1]))
     if in_words:

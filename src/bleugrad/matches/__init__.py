@@ -12,11 +12,7 @@ METHODS: dict[str, MatchMethod] = {method.name: method for method in (Exact(), B
 
 
 def as_method(value: object) -> MatchMethod:
-    """Return a method as it is, and a name as the method of that name.
-
-    >>> as_method("bound")
-    'bound'
-    """
+    """Return a method as it is, and a name as the method of that name."""
     if isinstance(value, MatchMethod):
         return value
     if isinstance(value, str) and value in METHODS:

@@ -1,9 +1,8 @@
 """The paper's bound (eq. bleu_n): LB_n = sum_g sum_e q_e min(1, c_g / (1 + sum_{l != e} q_l)).
 
 Equal to O_n on one-hot rows, for any reference. A true lower bound of E[O_n] where every reference n-gram occurs once
-and does not overlap itself. **Not** a lower bound otherwise: min(1, c / (1 + z)) is not convex once c >= 2, and
-overlapping windows are treated as independent. For the reference ``a a`` and p(a) = 0.5 at three positions it is 1.5,
-and E[O_1] is 1.375. Nor is it a bound in words: where an occurrence ends, the next is more likely to begin.
+and does not overlap itself. **Not** a lower bound otherwise, nor in words: for the reference ``a a`` and p(a) = 0.5 at
+three positions it is 1.5, and E[O_1] is 1.375.
 """
 
 from typing import TYPE_CHECKING, cast
@@ -43,8 +42,7 @@ def bound_matches(
             t is past the end.
         patterns: the distinct n-grams of each sentence with their clips.
         survival: (T, B), probability that none of the tokens 0..t ends the sequence; None where the length is fixed.
-            With it, ``unit_probs`` are those of the rows with EOS removed and renormalised, and the other windows are
-            counted given that the window at e is alive, so that LB_n stays a bound under the same assumptions:
+            With it, ``unit_probs`` are those of the rows with EOS removed and renormalised, and
             ``LB_n = sum_g sum_e survival_e q_e min(1, c_g / (1 + z_e))`` with
             ``z_e = sum_{l < e} q_l + sum_{l > e} q_l survival_l / survival_e``.
         boundary: (T, B), probability that a word can end at t, since the next token opens one or the sequence ends;

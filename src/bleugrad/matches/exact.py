@@ -57,10 +57,8 @@ def completed_matches(windows: "RowWindows") -> Tensor:
     """Expected new clipped matches completed at each position, (T, B, N): their sum over T is E[O_n]. Exact.
 
     Computed once: the exact method and certified intervals use the same. In words, a match that ends at t counts with
-    the probability that the next token opens a word or the sequence ends.
-
-    O(T B N L) time. Memory is one (T, B, L) gradient and a few working tensors of a block of n-grams. No logarithm or
-    division occurs, so there is nothing to break.
+    the probability that the next token opens a word or the sequence ends. O(T B N L) time. Memory is one (T, B, L)
+    gradient and a few working tensors of a block of n-grams. No logarithm or division occurs.
     """
     if windows.completed is None:
         patterns, alive = windows.patterns, None if windows.ending is None else windows.ending.alive

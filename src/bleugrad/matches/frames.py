@@ -7,11 +7,9 @@ g_1..g_s, and the last frame is g_s, or blank::
     new match  u    = q_n (z_{n-1} + x_{n-1} [g_{n-1} != g_n])              (n = 1: q_1 A)
     z_s  <-  b   (x_s + z_s)                                                s = 1..n-1
     x_s  <-  q_s (x_s + z_{s-1} + x_{s-1} [g_{s-1} != g_s])                 s = 2..n-1, old values on the right
-    x_1  <-  q_1 A                                                          a repeated g_1 is merged
-    A    <-  A - u,      E[match] = sum of u
+    x_1  <-  q_1 A,     A  <-  A - u,      E[match] = sum of u              a repeated g_1 is merged
 
-Clips above 1 and n-grams that overlap themselves need an automaton, ``backends/torch/automata.py``. Nothing is fed back
-in such a model, so the expectation is over what the model does in use.
+Clips above 1 and n-grams that overlap themselves need an automaton, ``backends/torch/automata.py``.
 """
 
 from dataclasses import dataclass, replace
@@ -28,27 +26,16 @@ from bleugrad.references.targets import Targets
 
 @dataclass(frozen=True)
 class Frames:
-    """What matches of CTC frames are counted from, time first.
+    """What matches of CTC frames are counted from, time first."""
 
-    ``probs`` (T, B, L) are the probabilities of the tokens ``ids`` (B, L) of the references, ``blank`` (T, B) those of
-    blank.
-    """
-
-    probs: Tensor
-    blank: Tensor
-    ids: Tensor
+    probs: Tensor  #: (T, B, L), of the tokens ``ids``.
+    blank: Tensor  #: (T, B), of blank.
+    ids: Tensor  #: (B, L), the tokens of the references.
     patterns: Patterns
 
     def repeated(self, times: int, probs: Tensor, ids: Tensor, patterns: Patterns) -> "Frames":
         """See :class:`bleugrad.matches.parts.Counted`."""
         return replace(self, probs=probs, blank=self.blank.repeat_interleave(times, 1), ids=ids, patterns=patterns)
-
-    def matches(self, method: MatchMethod) -> Tensor:
-        """See :class:`bleugrad.matches.parts.Counted`."""
-        return method.frames(self)
-
-    def by_length(self, method: MatchMethod) -> None:
-        """Not known."""
 
 
 def frame_statistics(
@@ -60,10 +47,9 @@ def frame_statistics(
         match_probs: (B, T, L + 1), the probabilities of ``targets.columns``, then of blank.
         repeated: (B, T), the probability that a frame repeats the symbol of the frame before it.
         targets: with their patterns.
-        method: how matches are expected.
+        method: how matches are expected; exact ones take O(T B N^2 L) time.
 
-    Matches are exact with ``method="exact"``, in O(T B N^2 L) time. E[length] is exact, and its
-    distribution a surrogate: see :func:`bleugrad.lengths.frames.frame_lengths`.
+    E[length] is exact, and its distribution a surrogate: see :func:`bleugrad.lengths.frames.frame_lengths`.
     """
     check_rows(match_probs, targets)
     patterns = targets.patterns
@@ -72,4 +58,5 @@ def frame_statistics(
     frames = Frames(probs[..., :-1].contiguous(), probs[..., -1].contiguous(), targets.columns, patterns)
     lengths = frame_lengths(frames.blank.t(), counted_first(repeated, targets), targets.limits)
     matches = method.frames(frames)
-    return ExpectedStatistics(matches, lengths, targets.units, parts=Parts(matches, frames, method, targets))
+    parts = Parts(matches, frames, targets, method.frames, lambda _: None)
+    return ExpectedStatistics(matches, lengths, targets.units, parts=parts)

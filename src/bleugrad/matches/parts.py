@@ -6,14 +6,13 @@ the batch: a sentence with K references becomes K sentences, or one sentence per
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
 from bleugrad.backends import operations
-from bleugrad.matches.method import MatchMethod
 from bleugrad.references.ngrams import Patterns
 from bleugrad.references.sequences import References, reads_back
 from bleugrad.references.targets import Targets
@@ -36,13 +35,7 @@ class Counted(Protocol):
         """The n-grams of the references."""
 
     def repeated(self: C, times: int, probs: Tensor, ids: Tensor, patterns: Patterns) -> C:
-        """The same with each sentence so often, and with other columns."""
-
-    def matches(self, method: MatchMethod) -> Tensor:
-        """Expected matches, (B, N)."""
-
-    def by_length(self, method: MatchMethod) -> Tensor | None:
-        """Expected matches for every possible length, (B, N, S); None where they are not known."""
+        """The same with each sentence repeated ``times`` times, and with other columns."""
 
 
 class ReferenceMatches(Protocol):
@@ -56,13 +49,18 @@ class ReferenceMatches(Protocol):
 
 
 @dataclass(frozen=True)
-class Parts:
-    """The matches of an output with each of its references; ``total`` (B, N) are those with all of them."""
+class Parts(Generic[C]):
+    """The matches of an output with each of its references; ``total`` (B, N) are those with all of them.
+
+    ``expect`` gives the expected matches (B, N) of what is counted, and ``by_length`` those of every length, (B, N, S),
+    or None where they are not known.
+    """
 
     total: Tensor
-    counted: Counted
-    method: MatchMethod
+    counted: C
     targets: Targets
+    expect: Callable[[C], Tensor]
+    by_length: Callable[[C], Tensor | None]
 
     def matches(self, weigh: Weigh | None = None, *, joint: bool = False) -> Tensor:
         """See ``ReferenceMatches``. Exact as the method is.
@@ -72,31 +70,28 @@ class Parts:
         units, patterns = self.targets.units, self.counted.patterns
         batch, number, width = units.ids.shape
         if weigh is None and number == 1:
-            known = self.counted.by_length(self.method) if joint else None
+            known = self.by_length(self.counted) if joint else None
             return (self.total.unsqueeze(2) if known is None else known).unsqueeze(1)
         order, spans = patterns.clips.shape[1], patterns.spans
         apart = References(units.ids.reshape(-1, 1, width), units.lengths.reshape(-1, 1))
         clips, overlaps = operations.ngram_clips(apart.ids, apart.lengths, order)
         alone = Patterns(clips, overlaps, None if spans is None else spans.reshape(-1, width))
-        probs, ids = self.counted.probs, self.targets.tokens.ids.flatten(1)
+        probs, columns, times = self.counted.probs, apart.ids.squeeze(1), number
         probs = probs.reshape(probs.shape[0], batch * number, width)
+        if weigh is not None:
+            times = number * width
+            probs, columns, alone = _one_ngram_each(probs, columns, alone)
+        counted = self.counted.repeated(times, probs, columns, alone)
+        known = self.by_length(counted) if joint else None
+        found = self.expect(counted).unsqueeze(2) if known is None else known
         if weigh is None:
-            counted = self.counted.repeated(number, probs, apart.ids.squeeze(1), alone)
-            found = self._found(counted, joint)
             return found.view(batch, number, *found.shape[1:])
-        probs, columns, alone = _one_ngram_each(probs, apart.ids.squeeze(1), alone)
-        counted = self.counted.repeated(number * width, probs, columns, alone)
-        found = self._found(counted, joint)
         found = found.view(batch, number, width, *found.shape[1:])
-        words = self.targets.words
+        ids, words = self.targets.tokens.ids.flatten(1), self.targets.words
         every = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
         starts, lengths = (every, torch.ones_like(every)) if words is None else (words.starts, words.spans)
         weights = weigh(ids, starts, lengths).to(found.dtype).permute(1, 2, 0).reshape(batch, number, width, order, 1)
         return (found * weights).sum(2)
-
-    def _found(self, counted: Counted, joint: bool) -> Tensor:
-        known = counted.by_length(self.method) if joint else None
-        return counted.matches(self.method).unsqueeze(2) if known is None else known
 
 
 def _one_ngram_each(probs: Tensor, ids: Tensor, patterns: Patterns) -> tuple[Tensor, Tensor, Patterns]:

@@ -20,17 +20,13 @@ from bleugrad.references.targets import Targets
 
 @dataclass(eq=False)
 class Paths:
-    """What matches along random paths are counted from.
+    """What matches along random paths are counted from."""
 
-    ``probs`` (T, B, L) are the probabilities of the tokens ``ids`` (B, L) of the references at each vertex,
-    ``transitions`` (B, T, T) those of the transitions, and ``limits`` (B,) the number of vertices.
-    """
-
-    probs: Tensor
-    transitions: Tensor
-    ids: Tensor
+    probs: Tensor  #: (T, B, L), of the tokens ``ids`` at each vertex.
+    transitions: Tensor  #: (B, T, T), of the transitions.
+    ids: Tensor  #: (B, L), the tokens of the references.
     patterns: Patterns
-    limits: Tensor
+    limits: Tensor  #: (B,), the number of vertices.
     _exact: tuple[Tensor, Tensor] | None = field(default=None, init=False, repr=False)
 
     def exact(self) -> tuple[Tensor, Tensor]:
@@ -48,14 +44,6 @@ class Paths:
         transitions, limits = (values.repeat_interleave(times, 0) for values in (self.transitions, self.limits))
         return Paths(probs, transitions, ids, patterns, limits)
 
-    def matches(self, method: MatchMethod) -> Tensor:
-        """See :class:`bleugrad.matches.parts.Counted`."""
-        return method.paths(self)
-
-    def by_length(self, method: MatchMethod) -> Tensor | None:
-        """See :class:`bleugrad.matches.parts.Counted`."""
-        return method.paths_by_length(self)
-
     def _walked(self, columns: int) -> tuple[Tensor, Tensor]:
         """The outputs of :data:`bleugrad.backends.operations.path_matches` for the first columns."""
         clips, overlaps = self.patterns.clips[..., :columns], self.patterns.overlaps[..., :columns]
@@ -67,15 +55,13 @@ class Paths:
 def path_statistics(
     match_probs: Tensor, transitions: Tensor, targets: Targets, method: MatchMethod
 ) -> ExpectedStatistics:
-    """Expected statistics of paths.
+    """Expected statistics of paths, in O(B T^2 (N^2 L + T)) time and O(B T (N^2 L + T)) memory.
 
     Args:
         match_probs: (B, T, L), the probabilities of ``targets.columns`` at each vertex.
         transitions: (B, T, T), the probability to go from w to u, 0 unless w < u < ``targets.limits``.
         targets: with their patterns.
         method: how matches are expected.
-
-    O(B T^2 (N^2 L + T)) time, O(B T (N^2 L + T)) memory.
     """
     check_rows(match_probs, targets)
     patterns = targets.patterns
@@ -83,4 +69,5 @@ def path_statistics(
     probs = counted_first(match_probs, targets).transpose(0, 1)
     paths = Paths(probs, transitions, targets.columns, patterns, targets.limits)
     matches, lengths = method.paths(paths), paths.lengths()
-    return ExpectedStatistics(matches, lengths, targets.units, parts=Parts(matches, paths, method, targets))
+    parts = Parts(matches, paths, targets, method.paths, method.paths_by_length)
+    return ExpectedStatistics(matches, lengths, targets.units, parts=parts)

@@ -18,25 +18,15 @@ from bleugrad.references.words import word_probabilities
 
 @dataclass(eq=False)
 class RowWindows:
-    """What matches of independent rows are counted from, time first.
+    """What matches of independent rows are counted from, time first."""
 
-    Attributes:
-        probs: (T, B, L), probability that the window ending at t is the unit, token or word, of column j.
-        patterns: the distinct n-grams of each sentence.
-        limits: (B,), positions that count.
-        ending: how sequences end; None for a fixed length.
-        opening: (T, B), probability that token t opens a word; None where tokens are counted.
-        boundary: (T, B), probability that a word can end at t; None where tokens are counted.
-        completed: the result of :func:`bleugrad.matches.exact.completed_matches`, which is computed once.
-    """
-
-    probs: Tensor
-    patterns: Patterns
-    limits: Tensor
-    ending: Stopping | None = None
-    opening: Tensor | None = None
-    boundary: Tensor | None = None
-    completed: Tensor | None = None
+    probs: Tensor  #: (T, B, L), probability that the window ending at t is the unit, token or word, of column j.
+    patterns: Patterns  #: the distinct n-grams of each sentence.
+    limits: Tensor  #: (B,), positions that count.
+    ending: Stopping | None = None  #: how sequences end; None for a fixed length.
+    opening: Tensor | None = None  #: (T, B), probability that token t opens a word; None where tokens are counted.
+    boundary: Tensor | None = None  #: (T, B), probability that a word can end at t; None where tokens are counted.
+    completed: Tensor | None = None  #: :func:`bleugrad.matches.exact.completed_matches`, which is computed once.
 
     def repeated(self, times: int, probs: Tensor, ids: Tensor, patterns: Patterns) -> "RowWindows":
         """See :class:`bleugrad.matches.parts.Counted`."""
@@ -48,36 +38,18 @@ class RowWindows:
             ending = Stopping(ending.alive.repeat_interleave(times, 1), ending.stop.repeat_interleave(times, 0))
         return RowWindows(probs, patterns, limits, ending, opening, boundary)
 
-    def matches(self, method: MatchMethod) -> Tensor:
-        """See :class:`bleugrad.matches.parts.Counted`."""
-        return method.rows(self)
-
-    def by_length(self, method: MatchMethod) -> Tensor | None:
-        """See :class:`bleugrad.matches.parts.Counted`."""
-        return method.rows_by_length(self)
-
 
 @dataclass(frozen=True)
 class ExpectedStatistics:
-    """What a score is made of.
+    """What a score is made of."""
 
-    Attributes:
-        matches: (B, N), expected clipped matches by the chosen method.
-        lengths: distribution of the length of the hypothesis, in the units of the references, tokens or words.
-        references: the references in these units.
-        windows: what certified intervals are made of; None for outputs that have none.
-        label_log_probs: (B, T), log-probability of each label, if it was asked for.
-        mean_log_probs: (B, T), mean log-probability of all tokens, if that was asked for and the output supports it.
-        parts: the matches with each reference, and those of each length; None for outputs that do not know them.
-    """
-
-    matches: Tensor
-    lengths: Lengths
-    references: References
-    windows: RowWindows | None = None
-    label_log_probs: Tensor | None = None
-    mean_log_probs: Tensor | None = None
-    parts: ReferenceMatches | None = None
+    matches: Tensor  #: (B, N), expected clipped matches by the chosen method.
+    lengths: Lengths  #: of the hypothesis, in the units of the references, tokens or words.
+    references: References  #: in these units.
+    windows: RowWindows | None = None  #: what certified intervals are made of; None for outputs that have none.
+    label_log_probs: Tensor | None = None  #: (B, T), log-probability of each label, if it was asked for.
+    mean_log_probs: Tensor | None = None  #: (B, T), mean over all tokens, if asked for and supported by the output.
+    parts: ReferenceMatches | None = None  #: the matches with each reference, and those of each length, if known.
 
 
 def row_statistics(match_probs: Tensor, opening: Tensor, targets: Targets, method: MatchMethod) -> ExpectedStatistics:
@@ -96,9 +68,7 @@ def row_statistics(match_probs: Tensor, opening: Tensor, targets: Targets, metho
         known, probs = targets.limits[:, None], counted_first(match_probs, targets).transpose(0, 1)
         lengths: Lengths = FixedLengths(torch.ones_like(known, dtype=probs.dtype), known)
         windows = RowWindows(probs, patterns, targets.limits)
-        matches = method.rows(windows)
-        parts = Parts(matches, windows, method, targets)
-        return ExpectedStatistics(matches, lengths, targets.units, windows, parts=parts)
+        return _of_rows(windows, lengths, targets, method)
     extra, ends = end_positions(targets)
     openings = None if words is None else opening
     columns = match_probs.shape[2] - (targets.eos_id is not None)
@@ -116,8 +86,13 @@ def row_statistics(match_probs: Tensor, opening: Tensor, targets: Targets, metho
     else:
         lengths = word_counts(opened, ends, ending)
         windows = RowWindows(word_probabilities(probs, words), patterns, ends, ending, opened, boundary)
+    return _of_rows(windows, lengths, targets, method)
+
+
+def _of_rows(windows: RowWindows, lengths: Lengths, targets: Targets, method: MatchMethod) -> ExpectedStatistics:
     matches = method.rows(windows)
-    return ExpectedStatistics(matches, lengths, targets.units, windows, parts=Parts(matches, windows, method, targets))
+    parts = Parts(matches, windows, targets, method.rows, method.rows_by_length)
+    return ExpectedStatistics(matches, lengths, targets.units, windows, parts=parts)
 
 
 def check_rows(probs: Tensor, targets: Targets) -> None:

@@ -13,11 +13,9 @@ from bleugrad.expectation import Expectation, expected_statistics
 from bleugrad.outputs.output import Output
 from bleugrad.outputs.rows import as_output
 from bleugrad.references.sequences import IdLists
-from bleugrad.scores.bleu import BLEU, closest_lengths, mean_totals
-from bleugrad.scores.bleu_of_ids import bleu_of_counts
+from bleugrad.scores.bleu import BLEU, brevity_penalties, closest_lengths, mean_totals
 from bleugrad.scores.interval import certified_interval
-from bleugrad.scores.pooled import PooledScore
-from bleugrad.scores.score import Score, check_score
+from bleugrad.scores.score import PooledScore, Score, check_score
 from bleugrad.scores.token_score import token_statistics
 
 SMOOTHED, PLAIN = BLEU(), BLEU(smoothing=0.0)
@@ -154,4 +152,4 @@ class TokenScore(_SummedMetric):
         if not isinstance(self.score, BLEU):
             return self.score.of_sums(self.sums)
         matches, totals, sizes = self.sums.split([self.score.max_order, self.score.max_order, 2])
-        return bleu_of_counts(self.score, matches, totals, *sizes)[0]
+        return self.score.combine(matches, totals, brevity_penalties(*sizes))[0]

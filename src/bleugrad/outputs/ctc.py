@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from bleugrad.arguments import check_int
+from bleugrad.arguments import check_id
 from bleugrad.backends import operations
 from bleugrad.backends.dtypes import compute_dtype
 from bleugrad.matches.frames import frame_statistics
@@ -20,9 +20,8 @@ from bleugrad.references.targets import Targets
 class CTC(UnalignedOutput):
     """Frames (B, T, V) of a CTC model: repeated symbols are merged, then blanks are removed.
 
-    Pass it wherever logits are accepted. Frames are independent and nothing is fed back, so expectations are over what
-    the model does in use. Labels are references: (B, R) for any R, padded with ``ignore_index``. The status of each
-    quantity:
+    Pass it wherever logits are accepted. Labels are references: (B, R) for any R, padded with ``ignore_index``. The
+    status of each quantity:
 
     * matches: **exact**, with all clips and repeats.
     * E[length], and the totals of orders 1 and 2: **exact**. The distribution of the length is a **surrogate**, and so
@@ -41,21 +40,16 @@ class CTC(UnalignedOutput):
     Example:
         >>> import torch, bleugrad
         >>> _ = torch.manual_seed(0)
-        >>> logits = torch.randn(2, 6, 20, requires_grad=True)
-        >>> output = bleugrad.CTC(logits, blank_id=0, lengths=torch.tensor([6, 4]))
-        >>> labels = torch.tensor([[5, 17, 3], [9, 9, -100]])
-        >>> loss = bleugrad.ExpectedBLEULoss()(output, labels)
-        >>> loss.backward()
-        >>> round(loss.item(), 3), logits.grad.shape
-        (0.825, torch.Size([2, 6, 20]))
+        >>> output = bleugrad.CTC(torch.randn(2, 6, 20), blank_id=0, lengths=torch.tensor([6, 4]))
+        >>> loss = bleugrad.ExpectedBLEULoss()(output, torch.tensor([[5, 17, 3], [9, 9, -100]]))
+        >>> round(loss.item(), 3)
+        0.825
     """
 
     def __init__(self, logits: Tensor, *, blank_id: int, lengths: Tensor | None = None, sharpness: float = 1.0) -> None:
         batch, steps, vocabulary = check_floating("logits", logits, "(B, T, V)", 3).shape
-        if not 0 <= check_int("blank_id", blank_id) < vocabulary:
-            raise ValueError(f"blank_id is {blank_id}; expected an id of the vocabulary, 0 to {vocabulary - 1}")
         self.shape, self.device = (batch, steps, vocabulary), logits.device
-        self.logits, self.blank_id, self.sharpness = logits, blank_id, sharpness
+        self.logits, self.blank_id, self.sharpness = logits, check_id("blank_id", blank_id, vocabulary), sharpness
         self.lengths = None if lengths is None else check_lengths("lengths", lengths, batch, steps, logits.device)
 
     def statistics(self, targets: Targets, method: MatchMethod, label_log_probs: bool = False) -> ExpectedStatistics:
@@ -75,9 +69,7 @@ class CTC(UnalignedOutput):
 
     def _label_log_probs(self, targets: Targets) -> Tensor:
         """The log-probability of the labels of a sentence, over all frames that lead to them, shared out equally."""
-        if targets.labels is None or targets.labelled is None:
-            raise TypeError("labels is None; expected (B, R) token ids, since cross_entropy_weight is above 0")
-        labels, number = close_up(targets.labels, targets.labelled)
+        labels, number = close_up(*targets.given_labels())
         logits, mask, order = self.logits, targets.mask, targets.order
         if mask is not None:  # rows that do not count may hold anything
             logits = logits.masked_fill(~mask[..., None], 0)

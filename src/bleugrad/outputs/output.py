@@ -14,33 +14,18 @@ from bleugrad.references.targets import Targets
 class Output(ABC):
     """What a model emits for a batch of B sentences with T positions over a vocabulary of V tokens.
 
-    A new kind of output is a subclass that says how its statistics are expected.
-    :class:`bleugrad.outputs.rows.RowOutput` does that for all outputs with independent positions.
+    A new kind of output subclasses it with :meth:`statistics`, or :class:`bleugrad.outputs.rows.RowOutput` if its
+    positions are independent.
     """
 
-    shape: tuple[int, int, int]
-    """(B, T, V)."""
-
-    device: torch.device
-    """Where the output lives."""
-
-    name = "logits"
-    """What messages call it."""
-
-    aligned = True
-    """Whether position t of the labels is compared with position t of the output; otherwise labels are references."""
-
-    lengths: Tensor | None = None
-    """(B,), how many positions of each sentence count; None for all."""
-
-    sharpness: float | None = None
-    """Distributions proportional to p ^ sharpness are scored; None for outputs that support 1 only."""
-
-    logits: Tensor
-    """The logits, if the output has them."""
-
-    inplace = False
-    """Whether the backward pass writes the gradient over the logits."""
+    shape: tuple[int, int, int]  #: (B, T, V).
+    device: torch.device  #: where the output lives.
+    name = "logits"  #: what messages call it.
+    aligned = True  #: whether label t is compared with position t of the output; otherwise labels are references.
+    lengths: Tensor | None = None  #: (B,), how many positions of each sentence count; None for all.
+    sharpness: float | None = None  #: p ^ sharpness is scored; None for outputs that support 1 only.
+    logits: Tensor  #: the logits, if the output has them.
+    inplace = False  #: whether the backward pass writes the gradient over the logits.
 
     def sharpened(self, sharpness: float) -> "Output":
         """The same output with distributions proportional to p ^ sharpness; log-probabilities of labels stay."""

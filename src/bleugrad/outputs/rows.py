@@ -17,16 +17,12 @@ from bleugrad.references.targets import Targets
 
 
 class TokenProbabilities(NamedTuple):
-    """``match_probs`` (B, T, L); ``target_log_probs`` (B, T, J) and ``opening`` (B, T) if asked for, else empty.
+    """Probabilities that a :class:`RowOutput` is asked for; empty where they were not asked for."""
 
-    ``mean_log_probs`` (B, T) is the mean log-probability of all tokens. Label smoothing needs it; None where an output
-    does not support that.
-    """
-
-    match_probs: Tensor
-    target_log_probs: Tensor
-    opening: Tensor
-    mean_log_probs: Tensor | None = None
+    match_probs: Tensor  #: (B, T, L)
+    target_log_probs: Tensor  #: (B, T, J)
+    opening: Tensor  #: (B, T), of a token that opens a word.
+    mean_log_probs: Tensor | None = None  #: (B, T), mean over all tokens, for label smoothing; None if not supported.
 
 
 class RowOutput(Output):
@@ -44,11 +40,7 @@ class RowOutput(Output):
 
     def statistics(self, targets: Targets, method: MatchMethod, label_log_probs: bool = False) -> ExpectedStatistics:
         """See :meth:`Output.statistics`."""
-        labels = None
-        if label_log_probs:
-            if targets.labels is None:
-                raise TypeError("labels is None; expected (B, T) token ids, since cross_entropy_weight is above 0")
-            labels = targets.labels[..., None]
+        labels = targets.given_labels()[0][..., None] if label_log_probs else None
         probs = self.token_probabilities(targets.columns, labels, targets.word_start)
         statistics = row_statistics(probs.match_probs, probs.opening, targets, method)
         if not label_log_probs:
@@ -62,8 +54,7 @@ class Rows(RowOutput):
 
     ``G[b, t, j] = exp(logits[b, t, ids[b, j]] - logsumexp(logits[b, t]))``, in float32, or float64 for float64 logits.
     The softmax subtracts each row's maximum, so nothing overflows; what underflows is 0 with zero gradient. O(B T V)
-    time: the logits are read once forward and once backward. The gradient is the only other tensor of their size.
-    Double backward is not supported and says so.
+    time: the logits are read once forward and once backward. Double backward is not supported and says so.
     """
 
     def __init__(self, logits: Tensor, sharpness: float = 1.0) -> None:
@@ -98,11 +89,9 @@ class Projection(RowOutput):
     Example:
         >>> import torch, bleugrad
         >>> _ = torch.manual_seed(0)
-        >>> head = torch.nn.Linear(8, 50)
-        >>> hidden, labels = torch.randn(2, 4, 8), torch.randint(50, (2, 4))
+        >>> head, hidden, labels = torch.nn.Linear(8, 50), torch.randn(2, 4, 8), torch.randint(50, (2, 4))
         >>> fused = bleugrad.ExpectedBLEULoss()(bleugrad.Projection(hidden, head.weight, head.bias), labels)
-        >>> plain = bleugrad.ExpectedBLEULoss()(head(hidden), labels)
-        >>> torch.allclose(fused, plain)
+        >>> torch.allclose(fused, bleugrad.ExpectedBLEULoss()(head(hidden), labels))
         True
     """
 

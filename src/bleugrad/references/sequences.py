@@ -10,6 +10,7 @@ from torch import Tensor
 
 from bleugrad.backends.devices import SYNCHRONOUS
 
+Hypotheses = Tensor | Sequence[Sequence[int]]
 IdLists = Sequence[Sequence[int]] | Sequence[Sequence[Sequence[int]]]
 
 
@@ -126,7 +127,7 @@ def _id_list(name: str, row: Sequence[int]) -> list[int]:
 
 
 def prepare_hypotheses(
-    hypotheses: Tensor | Sequence[Sequence[int]], lengths: Tensor | None, ignore_index: int, eos_id: int | None = None
+    hypotheses: Hypotheses, lengths: Tensor | None, ignore_index: int, eos_id: int | None = None
 ) -> tuple[Tensor, Tensor]:
     """Hypotheses (B, T) closed up, cut before their first ``eos_id``, and their lengths (B,)."""
     if not isinstance(hypotheses, Tensor | Sequence) or isinstance(hypotheses, str):
@@ -200,17 +201,14 @@ def _stack_lists(name: str, references: IdLists, ignore_index: int) -> Tensor:
 
 
 class Positions(NamedTuple):
-    """``mask``, ``order``, ``limits``, ``labels``, ``labelled`` and ``checked`` of the targets.
-
-    ``references`` are the labels that count, None if they were not asked for.
-    """
+    """``mask``, ``order``, ``limits``, ``labels``, ``labelled`` and ``checked`` of the targets."""
 
     mask: Tensor | None
     order: Tensor | None
     limits: Tensor
     labels: Tensor | None
     labelled: Tensor | None
-    references: References | None
+    references: References | None  #: the labels that count; None if they were not asked for.
     checked: bool
 
 

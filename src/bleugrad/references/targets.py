@@ -5,15 +5,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bleugrad.arguments import check_int
+from bleugrad.arguments import check_id
 from bleugrad.backends import operations
 from bleugrad.references.ngrams import Patterns
-from bleugrad.references.sequences import (
-    IdLists,
-    References,
-    prepare_positions,
-    prepare_references,
-)
+from bleugrad.references.sequences import IdLists, References, prepare_positions, prepare_references
 from bleugrad.references.words import Words, segment
 
 
@@ -21,31 +16,30 @@ from bleugrad.references.words import Words, segment
 class Targets:
     """The positions and references of a batch of B sentences with T positions.
 
-    The positions that count, ``mask`` (B, T), are the first ``limits`` (B,) of each sentence if it is read in ``order``
-    (B, T); mask and order are None where all count. ``tokens`` are the references that probabilities are gathered for,
-    ``units`` the references in what is counted, tokens or words. ``columns`` (B, L) are the ids whose probabilities are
-    needed: the references end to end, then EOS if the length is random. ``patterns`` are the n-grams of the references,
-    None if not asked for. ``words`` and ``word_start`` (V,), without EOS, are None where tokens are counted. ``labels``
-    (B, T) are 0 where ``labelled`` (B, T) is False; both may be None. ``end_positions`` more positions, with tokens
-    that match nothing, follow the last one that counts: a number, or one per sentence (B,). ``checked`` says whether
-    values are read back and checked, ``of`` is what messages call the output.
+    The positions that count are the first ``limits`` of each sentence if it is read in ``order``.
     """
 
-    mask: Tensor | None
-    limits: Tensor
-    order: Tensor | None
-    tokens: References
-    units: References
-    columns: Tensor
+    mask: Tensor | None  #: (B, T) bool, the positions that count; None where all do.
+    limits: Tensor  #: (B,), how many count.
+    order: Tensor | None  #: (B, T), the positions that count, then others; None where all count.
+    tokens: References  #: the references that probabilities are gathered for.
+    units: References  #: the references in what is counted, tokens or words.
+    columns: Tensor  #: (B, L), ids whose probabilities are needed, the references end to end, then EOS if given.
     eos_id: int | None
-    patterns: Patterns | None
-    words: Words | None = None
-    word_start: Tensor | None = None
-    labels: Tensor | None = None
-    labelled: Tensor | None = None
-    end_positions: int | Tensor = 0
-    checked: bool = False
-    of: str = "logits"
+    patterns: Patterns | None  #: the n-grams of the references; None if they were not asked for.
+    words: Words | None = None  #: None where tokens are counted.
+    word_start: Tensor | None = None  #: (V,) bool without EOS; None where tokens are counted.
+    labels: Tensor | None = None  #: (B, T), 0 where they are ignored.
+    labelled: Tensor | None = None  #: (B, T) bool, where they are not.
+    end_positions: int | Tensor = 0  #: positions that match nothing after the last one that counts, also one per (B,).
+    checked: bool = False  #: whether values are read back and checked.
+    of: str = "logits"  #: what messages call the output.
+
+    def given_labels(self, reason: str = "cross_entropy_weight is above 0") -> tuple[Tensor, Tensor]:
+        """Return the labels and where they are not ignored, or raise if there are none."""
+        if self.labels is None or self.labelled is None:
+            raise TypeError(f"labels is None; expected (B, T) token ids, since {reason}")
+        return self.labels, self.labelled
 
 
 def prepare_targets(
@@ -79,8 +73,8 @@ def prepare_targets(
         word_start: (V,) bool, tokens that open a word; None to count tokens.
         max_order: the highest order of the patterns; None for no patterns.
         leave_out: take the references of a sentence as empty if none of its positions counts.
-        end_positions: positions after the last that counts, with tokens that match nothing; "half" for half as many as
-            the longest reference of each sentence has units, rounded up.
+        end_positions: see :class:`Targets`; "half" for half as many as the longest reference of each sentence has
+            units, rounded up.
         aligned: whether label t is the target of position t. Otherwise labels are references, and a sentence without
             any does not count.
         lengths: (B,), positions of each sentence that count, if the mask agrees; None for all.
@@ -88,7 +82,8 @@ def prepare_targets(
         name: what messages call the references.
     """
     batch, steps, vocabulary = shape
-    eos_id = _check_eos(eos_id, vocabulary)
+    if eos_id is not None:
+        check_id("eos_id", eos_id, vocabulary)
     if mask is not None:
         mask = check_mask(mask, batch, steps, device)
     if lengths is not None:
@@ -127,7 +122,10 @@ def prepare_targets(
         columns = torch.nn.functional.pad(columns, (0, 1), value=eos_id)
     words, starts, units, patterns = None, None, tokens, None
     if word_start is not None:
-        starts = _without_eos(check_word_start(word_start, vocabulary).to(device), eos_id)
+        starts = check_word_start(word_start, vocabulary).to(device)
+        if eos_id is not None:  # which opens no word
+            starts = starts.clone()
+            starts[eos_id].fill_(False)
         words = segment(tokens, starts)
         units = words.references
     if max_order is not None:
@@ -153,40 +151,21 @@ def prepare_targets(
     )
 
 
-def _without_eos(word_start: Tensor, eos_id: int | None) -> Tensor:
-    """EOS opens no word."""
-    if eos_id is None:
-        return word_start
-    starts = word_start.clone()
-    starts[eos_id].fill_(False)
-    return starts
-
-
 def check_word_start(word_start: object, vocabulary: int) -> Tensor:
     """Return ``word_start`` if it is a (V,) bool tensor."""
-    if not isinstance(word_start, Tensor) or word_start.dtype != torch.bool:
-        found = word_start.dtype if isinstance(word_start, Tensor) else type(word_start).__name__
-        raise TypeError(f"word_start is {found}; expected a bool tensor (V,), True for tokens that open a word")
-    if word_start.shape != (vocabulary,):
-        raise ValueError(f"word_start has shape {tuple(word_start.shape)}; expected the vocabulary's, ({vocabulary},)")
-    return word_start
+    return check_bool("word_start", word_start, (vocabulary,), "the vocabulary's", "for tokens that open a word")
 
 
 def check_mask(mask: object, batch: int, steps: int, device: torch.device) -> Tensor:
     """Return ``mask`` on the device, if it is a (B, T) bool tensor."""
-    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-        found = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
-        raise TypeError(f"mask is {found}; expected a bool tensor, True where a position counts")
-    if mask.shape != (batch, steps):
-        raise ValueError(f"mask has shape {tuple(mask.shape)}; expected {(batch, steps)}, as the logits' (B, T)")
-    return mask.to(device)
+    return check_bool("mask", mask, (batch, steps), "the (B, T) of the logits", "where a position counts").to(device)
 
 
-def _check_eos(eos_id: object, vocabulary: int) -> int | None:
-    """Return ``eos_id`` if it is None or an id of the vocabulary."""
-    if eos_id is None:
-        return None
-    found = check_int("eos_id", eos_id)
-    if not 0 <= found < vocabulary:
-        raise ValueError(f"eos_id is {found}; expected an id of the vocabulary, 0 to {vocabulary - 1}")
-    return found
+def check_bool(name: str, value: object, shape: tuple[int, ...], of: str, true: str) -> Tensor:
+    """Return ``value`` if it is a bool tensor of that shape; messages say whose shape it is and where it is True."""
+    if not isinstance(value, Tensor) or value.dtype != torch.bool:
+        found = value.dtype if isinstance(value, Tensor) else type(value).__name__
+        raise TypeError(f"{name} is {found}; expected a bool tensor, True {true}")
+    if value.shape != shape:
+        raise ValueError(f"{name} has shape {tuple(value.shape)}; expected {shape}, {of}")
+    return value

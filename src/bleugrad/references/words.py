@@ -16,16 +16,12 @@ from bleugrad.references.sequences import References, reads_back
 
 @dataclass(frozen=True)
 class Words:
-    """References as words. ``references`` holds a number per word, equal iff the words are, and lengths in words.
+    """References as words."""
 
-    ``starts`` and ``spans`` (B, K W): the column of the word's first token, and how many tokens it has.
-    ``continued`` (B, K W): True where the word begins with a continuation token, which only a sequence's first can.
-    """
-
-    references: References
-    starts: Tensor
-    spans: Tensor
-    continued: Tensor
+    references: References  #: a number per word, equal iff the words are, and lengths in words.
+    starts: Tensor  #: (B, K W), the column of the word's first token.
+    spans: Tensor  #: (B, K W), how many tokens it has.
+    continued: Tensor  #: (B, K W), True where it begins with a continuation token, which only a sequence's first can.
 
 
 def segment(references: References, word_start: Tensor) -> Words:

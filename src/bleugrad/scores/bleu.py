@@ -20,13 +20,16 @@ POSITIVE = 0.01
 
 @dataclass(frozen=True, init=False)
 class BLEU:
-    """``BP * prod_n ((O_n + s) / (M_n + s)) ^ w_n``, checked.
+    """``BP * prod_n ((O_n + s) / (M_n + s)) ^ w_n``.
 
     Args:
-        max_order: highest n-gram order N.
-        weights: N non-negative numbers that sum to 1, uniform by default.
+        max_order: highest n-gram order N, at most 100.
+        weights: N non-negative numbers that sum to 1, uniform by default; ``(0, 0, 0, 1)`` scores 4-grams alone.
         smoothing: s, added to matches and totals of every order as in the paper (sacreBLEU's add-k leaves order 1
             alone).
+
+    Without smoothing, an order of positive weight without a possible match makes value and gradient 0. With smoothing,
+    an order without n-grams has precision 1.
     """
 
     max_order: int
@@ -57,22 +60,20 @@ class BLEU:
                 matches, totals = pool.sum(torch.stack([matches, totals]))
         else:
             penalty = expected_brevity_penalty(lengths, references)
+        return self.combine(matches, totals, penalty)
+
+    def combine(self, matches: Tensor, totals: Tensor, penalty: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The value, the precisions and the brevity penalty, from matches and totals (..., N) and penalties (...)."""
         precisions = smoothed_precisions(matches, totals, self.smoothing)
         mean = weighted_geometric_mean(precisions, self.weights, positive=self.smoothing >= POSITIVE)
         return penalty * mean, precisions, penalty
 
 
 def smoothed_precisions(matches: Tensor, totals: Tensor, smoothing: float) -> Tensor:
-    """(O_n + s) / (M_n + s), the paper's smoothing on every order; 0 where M_n + s = 0.
-
-    sacreBLEU's add-k differs: it leaves order 1 as it is.
-    """
-    denominator = totals + smoothing
+    """(O_n + s) / (M_n + s), the paper's smoothing on every order; 0 where M_n + s = 0."""
     if smoothing > 0:
-        return (matches + smoothing) / denominator
-    return torch.where(
-        denominator > 0, (matches + smoothing) / denominator.clamp(min=torch.finfo(totals.dtype).tiny), 0
-    )
+        return (matches + smoothing) / (totals + smoothing)
+    return torch.where(totals > 0, matches / totals.clamp(min=torch.finfo(totals.dtype).tiny), 0)
 
 
 def weighted_geometric_mean(factors: Tensor, weights: tuple[float, ...], positive: bool = False) -> Tensor:
@@ -91,19 +92,22 @@ def weighted_geometric_mean(factors: Tensor, weights: tuple[float, ...], positiv
     return mean if positive else torch.where((factors >= tiny).all(-1), mean, 0)
 
 
+def totals_of(lengths: Tensor, max_order: int) -> Tensor:
+    """M_n = max(length - n + 1, 0) of known lengths: (..., 1) to (..., N) long."""
+    return (lengths - torch.arange(max_order, device=lengths.device)).clamp_(min=0)
+
+
 def ngram_totals(lengths: Lengths, max_order: int) -> Tensor:
     """M_n = max(length - n + 1, 0) for every possible length: (B, N, S)."""
-    orders = torch.arange(max_order, device=lengths.probs.device)
-    return (lengths.support[:, None, :] - orders[None, :, None]).clamp(min=0).to(lengths.probs.dtype)
+    return totals_of(lengths.support[..., None], max_order).transpose(1, 2).to(lengths.probs.dtype)
 
 
 def mean_totals(lengths: Lengths, max_order: int) -> Tensor:
     """E[M_n], (B, N). Exact."""
     probs = lengths.probs
-    orders = torch.arange(max_order, device=probs.device)
     if isinstance(lengths, FixedLengths):
-        return (lengths.known - orders).clamp_(min=0).to(probs.dtype)
-    table = (torch.arange(probs.shape[1], device=probs.device)[:, None] - orders).clamp_(min=0)
+        return totals_of(lengths.known, max_order).to(probs.dtype)
+    table = totals_of(torch.arange(probs.shape[1], device=probs.device)[:, None], max_order)
     return (probs[..., None] * table).sum(1)  # a product of matrices would heed autocast
 
 

@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
-from bleugrad.arguments import check_order
+from bleugrad.arguments import check_choice, check_order
 from bleugrad.matches.statistics import ExpectedStatistics
-from bleugrad.scores.pooled import PooledScore, check_several, expected_ratio, over_references, reference_matches
+from bleugrad.scores.score import SEVERAL, PooledScore, expected_ratio, over_references, reference_matches
 
 
 class GLEU(PooledScore):
@@ -14,10 +14,9 @@ class GLEU(PooledScore):
     O_n are the clipped matches, M_n and R_n the n-grams of hypothesis and reference. Given the length it is linear in
     the matches, so at **sentence level** the value is the **exact expectation** of GLEU with ``method="exact"`` for
     rows of tokens, of fixed or random length, and for graphs. In words (``word_start``) and for CTC it is the surrogate
-    sum_n E[O_n] / E[max(M, R)]; so it is for other methods where the length is random.
-
-    At **corpus level** matches and denominators are summed over sentences, as in ``corpus_gleu``: exact for a fixed
-    length in tokens, and a ratio of expectations, a surrogate, for a random one.
+    sum_n E[O_n] / E[max(M, R)]; so it is for other methods where the length is random. At **corpus level** matches and
+    denominators are summed over sentences, as in ``corpus_gleu``: exact for a fixed length in tokens, otherwise a
+    surrogate.
 
     Args:
         max_order: the highest order.
@@ -34,25 +33,21 @@ class GLEU(PooledScore):
     """
 
     def __init__(self, max_order: int = 4, several: str = "best") -> None:
-        self.max_order, self.several = check_order(max_order), check_several(several)
+        self.max_order, self.several = check_order(max_order), check_choice("several", several, SEVERAL)
 
     def __repr__(self) -> str:
         return f"GLEU({self.max_order}, several={self.several!r})"
 
     def sentences(self, statistics: ExpectedStatistics) -> Tensor:
-        """See :class:`bleugrad.scores.pooled.PooledScore`."""
+        """See :class:`bleugrad.scores.score.PooledScore`."""
         values, _, _ = self._parts(statistics)
         return over_references(values, statistics.references, self.several, values)
 
     def sums(self, statistics: ExpectedStatistics) -> Tensor:
-        """See :class:`bleugrad.scores.pooled.PooledScore`."""
+        """See :class:`bleugrad.scores.score.PooledScore`."""
         values, *parts = self._parts(statistics)
         found = [over_references(part, statistics.references, self.several, values).sum() for part in parts]
         return torch.stack(found)
-
-    def of_sums(self, sums: Tensor) -> Tensor:
-        """See :class:`bleugrad.scores.pooled.PooledScore`."""
-        return sums[0] / torch.where(sums[1] > 0, sums[1], 1)
 
     def _parts(self, statistics: ExpectedStatistics) -> tuple[Tensor, Tensor, Tensor]:
         """The score with each reference, its expected matches and its expected denominator, (B, K) each."""

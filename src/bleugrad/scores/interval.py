@@ -1,27 +1,16 @@
 """Certified intervals for a sentence's true E[BLEU], from the exact expected matches.
 
-Given its length, a hypothesis has fixed totals M_n and brevity penalty, and e_n = E[O_n | length]. Let s be the
-smoothing.
+With e_n = E[O_n | length] and the smoothing s, the totals M_n and the brevity penalty BP being fixed by the length:
 
-* Upper (Hoelder, weights sum to 1): E[BLEU] <= BP prod_n ((e_n + s) / (M_n + s)) ^ w_n.
-* Lower, one reference: O_1 >= O_2 >= ... gives E[BLEU] >= BP (e_h + s) / prod_n (M_n + s) ^ w_n, h the highest order of
-  positive weight.
-* Lower, s > 0, any references: exp is convex and log(s + O) lies above its chord on 0..m_n, the most matches possible,
-  so E[BLEU] >= BP exp(sum_n w_n ((1 - e_n / m_n) log s + (e_n / m_n) log(s + m_n) - log(M_n + s))).
+* Upper (Hoelder): E[BLEU] <= BP prod_n ((e_n + s) / (M_n + s)) ^ w_n.
+* Lower, one reference (chain, O_1 >= O_2 >= ...): E[BLEU] >= BP (e_h + s) / prod_n (M_n + s) ^ w_n, h the highest
+  order of positive weight.
+* Lower, s > 0 (chord): E[BLEU] >= BP exp(sum_n w_n ((1 - e_n / m_n) log s + (e_n / m_n) log(s + m_n) - log(M_n + s))),
+  m_n the most matches possible.
 
-A random length is a mixture: certify each length, then mix. Upper and chain bound are homogeneous in the probability of
-the length, so they are formed from the joint expectations P(length = l) e_n(l) without dividing by P(length = l).
-
-Where words are counted their number W is random even for a fixed number of tokens, and E[O_n | W] is not known, only
-e_n = E[O_n]. What holds then, for every w:
-
-* Upper: E[BP O_n-precision] <= E[BP; W < w] + max_{l >= w} (BP(l) / (M_n(l) + s)) (e_n + s P(W >= w)), a precision
-  being at most 1, and Hoelder over the orders.
-* Lower, one reference, for every set A of lengths: E[BLEU] >= E[BLEU; W in A] >= min_{l in A} f(l) E[O_h + s; W in A]
-  with f(l) = BP(l) / prod_n (M_n(l) + s) ^ w_n, and E[O_h + s; W in A] >= e_h + s - E[m(W) + s; W not in A], m(l) the
-  most matches of l words. The best set is one of those with f above some threshold. A length of little probability
-  costs little to leave out, so rounding errors of the probabilities matter as little as they are.
-* Lower, s > 0: as above, with the expectations of log BP and log(M_n + s), given W > 0.
+A random length is a mixture: certify each length, then mix. Upper and chain bound are formed from the joint
+expectations P(length = l) e_n(l) without dividing by P(length = l). In words E[O_n | length] is not known, and
+:func:`_interval_of_words` bounds with E[O_n] alone. ``docs/mathematics.md`` and ``docs/words.md`` have the proofs.
 
 Rounding is on the safe side: both ends are moved outward by more than the rounding errors of all that leads to them,
 see :func:`_outward`, and the upper end is at most 1.
@@ -46,17 +35,13 @@ def certified_interval(statistics: ExpectedStatistics, score: BLEU) -> tuple[Ten
     windows = statistics.windows
     if windows is None:
         return None, None
-    slack = _slack(windows.limits, windows.probs.dtype)
+    dtype = windows.probs.dtype  # a bound of rounding errors: one per position, and 32, several times those measured
+    slack = (windows.limits + 32).to(dtype) * torch.finfo(dtype).eps
     if windows.opening is not None:
         lower, upper = _interval_of_words(statistics, windows, score, slack)
     else:
         lower, upper = _interval_by_length(statistics, windows, score)
     return _outward(lower, upper, slack, windows.ending is not None)
-
-
-def _slack(limits: Tensor, dtype: torch.dtype) -> Tensor:
-    """A bound of rounding errors (B,): one per position, and 32 for the rest, several times the errors measured."""
-    return (limits + 32).to(dtype) * torch.finfo(dtype).eps
 
 
 def _outward(lower: Tensor | None, upper: Tensor, slack: Tensor, random_length: bool) -> tuple[Tensor | None, Tensor]:
@@ -75,17 +60,16 @@ def _outward(lower: Tensor | None, upper: Tensor, slack: Tensor, random_length: 
 def _interval_by_length(
     statistics: ExpectedStatistics, windows: RowWindows, score: BLEU
 ) -> tuple[Tensor | None, Tensor]:
-    lengths, weights, smoothing = statistics.lengths, score.weights, score.smoothing
-    joint, references = matches_by_length(windows), statistics.references
-    totals = ngram_totals(lengths, len(weights))
+    lengths, joint, references = statistics.lengths, matches_by_length(windows), statistics.references
+    totals = ngram_totals(lengths, score.max_order)
     penalty = penalty_by_length(lengths, references)
-    upper = penalty * _joint_geometric_mean(joint, totals, lengths.probs, weights, smoothing)
+    upper = penalty * _joint_geometric_mean(joint, totals, lengths.probs, score)
     lowers = []
     if not references.has_multiple:
-        lowers.append(penalty * _chain_bound(joint, totals, lengths.probs, weights, smoothing))
-    if smoothing > 0:
+        lowers.append(penalty * _chain_bound(joint, totals, lengths.probs, score))
+    if score.smoothing > 0:
         most = torch.minimum(totals, windows.patterns.clips.sum(2)[:, :, None].to(totals.dtype))
-        lowers.append(penalty * _chord_bound(joint, totals, most, lengths.probs, weights, smoothing))
+        lowers.append(penalty * _chord_bound(joint, totals, most, lengths.probs, score))
     lower = torch.stack(lowers).amax(0).sum(1) if lowers else None
     return lower, upper.sum(1)
 
@@ -142,8 +126,7 @@ def _chain_bound_of_words(
     matches: Tensor, most: Tensor, probs: Tensor, totals: Tensor, penalty: Tensor, score: BLEU, slack: Tensor
 ) -> Tensor:
     """max over thresholds f of f (e_h + s - E[m(W) + s; f(W) < f]), f(l) = BP(l) / prod_n (M_n(l) + s) ^ w_n, (B,)."""
-    highest = max(order for order, weight in enumerate(score.weights) if weight > 0)
-    scale = weighted_geometric_mean((totals + score.smoothing).transpose(1, 2), score.weights)
+    highest, scale = _highest_and_scale(totals, score)
     worth, order = torch.where(scale > 0, penalty / torch.where(scale > 0, scale, 1), 0).sort(1, descending=True)
     possible = torch.minimum(totals[:, highest], most[:, highest, None]) + score.smoothing
     cost = (probs * possible).gather(1, order)
@@ -153,28 +136,29 @@ def _chain_bound_of_words(
     return (worth * (whole[:, None] - left_out)).amax(1).clamp(min=0)
 
 
-def _joint_geometric_mean(
-    joint: Tensor, totals: Tensor, probs: Tensor, weights: tuple[float, ...], smoothing: float
-) -> Tensor:
+def _joint_geometric_mean(joint: Tensor, totals: Tensor, probs: Tensor, score: BLEU) -> Tensor:
     """P(l) prod_n ((e_n + s) / (M_n + s)) ^ w_n, (B, S)."""
-    denominator = totals + smoothing
-    share = (joint + smoothing * probs[:, None, :]) / torch.where(denominator > 0, denominator, 1)
-    return weighted_geometric_mean(torch.where(denominator > 0, share, 0).transpose(1, 2), weights)
+    denominator = totals + score.smoothing
+    share = (joint + score.smoothing * probs[:, None, :]) / torch.where(denominator > 0, denominator, 1)
+    return weighted_geometric_mean(torch.where(denominator > 0, share, 0).transpose(1, 2), score.weights)
 
 
-def _chain_bound(joint: Tensor, totals: Tensor, probs: Tensor, weights: tuple[float, ...], smoothing: float) -> Tensor:
+def _chain_bound(joint: Tensor, totals: Tensor, probs: Tensor, score: BLEU) -> Tensor:
     """P(l) (e_h + s) / prod_n (M_n + s) ^ w_n, (B, S); 0 where a denominator is 0."""
-    highest = max(order for order, weight in enumerate(weights) if weight > 0)
-    scale = weighted_geometric_mean((totals + smoothing).transpose(1, 2), weights)
-    return torch.where(scale > 0, (joint[:, highest] + smoothing * probs) / torch.where(scale > 0, scale, 1), 0)
+    highest, scale = _highest_and_scale(totals, score)
+    return torch.where(scale > 0, (joint[:, highest] + score.smoothing * probs) / torch.where(scale > 0, scale, 1), 0)
 
 
-def _chord_bound(
-    joint: Tensor, totals: Tensor, most: Tensor, probs: Tensor, weights: tuple[float, ...], smoothing: float
-) -> Tensor:
+def _highest_and_scale(totals: Tensor, score: BLEU) -> tuple[int, Tensor]:
+    """The index of the highest order of positive weight, and prod_n (M_n + s) ^ w_n, (B, S)."""
+    highest = max(order for order, weight in enumerate(score.weights) if weight > 0)
+    return highest, weighted_geometric_mean((totals + score.smoothing).transpose(1, 2), score.weights)
+
+
+def _chord_bound(joint: Tensor, totals: Tensor, most: Tensor, probs: Tensor, score: BLEU) -> Tensor:
     """P(l) exp(sum_n w_n (log s + (e_n / m_n) (log(s + m_n) - log s) - log(M_n + s))), (B, S)."""
     given = joint / probs.clamp(min=torch.finfo(probs.dtype).tiny)[:, None, :]
     share = (given / most.clamp(min=1)).clamp(max=1)
-    log_s = math.log(smoothing)
-    logs = log_s + share * ((most + smoothing).log() - log_s) - (totals + smoothing).log()
-    return probs * torch.einsum("bns,n->bs", logs, logs.new_tensor(weights)).exp()
+    log_s = math.log(score.smoothing)
+    logs = log_s + share * ((most + score.smoothing).log() - log_s) - (totals + score.smoothing).log()
+    return probs * torch.einsum("bns,n->bs", logs, logs.new_tensor(score.weights)).exp()

@@ -3,34 +3,15 @@
 ``S^n[i, j]`` says whether the n-grams of the hypothesis at i and j are equal, ``P^n[j, i]`` whether the n-gram of the
 reference at j equals that of the hypothesis at i. Each order follows from the one below by one diagonal step. Sentences
 stand on the last axis, where one machine instruction compares many of them.
+
+The clipped matches are ``O_n = sum_i min(1, v^y_i / v^x_i)`` in the paper, v^x and v^y the column sums of S^n and P^n.
+Here position i is a match where its n-gram stands at fewer than v^y_i earlier positions, which has the same sum.
 """
 
 import torch
 from torch import Tensor
 
 from bleugrad.references.sequences import References, reads_back
-
-
-def count_columns(hypotheses: Tensor, lengths: Tensor, references: References, max_order: int) -> tuple[Tensor, Tensor]:
-    """v^x and v^y: how often the n-gram at each hypothesis position is in the hypothesis and in the references.
-
-    (N, T, B) each, column sums of S^n and of P^n; of several references the largest count. Where a window does not fit,
-    v^y is 0. O(T (T + L)) time and memory per sentence and order.
-    """
-    same_token, token_there, counts = _of_tokens(hypotheses, lengths, references)
-    number, width, steps, batch = token_there.shape
-    v_x, v_y = torch.zeros(2, max_order, steps, batch, dtype=counts, device=same_token.device)
-    same, there = same_token, token_there
-    for order in range(min(max_order, steps, width)):
-        if order > 0:
-            same = same[:-1, :-1] & same_token[order:, order:]
-            there = there[:, :-1, :-1] & token_there[:, order:, order:]
-        torch.sum(same, 0, dtype=counts, out=v_x[order, : steps - order])
-        if number == 1:
-            torch.sum(there[0], 0, dtype=counts, out=v_y[order, : steps - order])
-        else:
-            v_y[order, : steps - order] = there.sum(1, dtype=counts).amax(0)
-    return v_x, v_y
 
 
 def ranked_columns(

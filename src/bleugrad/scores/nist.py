@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from bleugrad.arguments import check_int, check_order
+from bleugrad.arguments import check_choice, check_int, check_order
 from bleugrad.matches.statistics import ExpectedStatistics
 from bleugrad.references.sequences import IdLists, prepare_references
 from bleugrad.references.targets import check_word_start
 from bleugrad.scores.bleu import ngram_totals
 from bleugrad.scores.ngram_weights import NGramWeights
-from bleugrad.scores.pooled import PooledScore, best, check_several, expected_ratio, reference_matches
+from bleugrad.scores.score import SEVERAL, PooledScore, best, expected_ratio, reference_matches
 
 BETA = math.log(0.5) / math.log(1.5) ** 2
 """The penalty is 1 / 2 where a hypothesis has 2 / 3 of the length of the reference."""
@@ -25,11 +25,9 @@ class NIST(PooledScore):
     does. :meth:`from_references` computes weights from a corpus of references. NIST is at least 0 and has no upper
     limit, so a loss ``1 - NIST`` has no fixed minimum.
 
-    At **sentence level** with one reference the value is the **exact expectation** with ``method="exact"`` for rows of
-    tokens, of fixed or random length, and for graphs: given the length it is linear in weighted matches. In words
-    (``word_start``) and for CTC it is the surrogate E[penalty] sum_n E[O_n] / E[M_n]; so it is for other methods where
-    the length is random. At **corpus level** matches, n-grams and lengths are summed over sentences, as in
-    ``corpus_nist``: exact for a fixed length in tokens, a surrogate for a random one.
+    With one reference its value is exact where that of :class:`bleugrad.GLEU` is. Elsewhere it is the surrogate
+    E[penalty] sum_n E[O_n] / E[M_n]. At **corpus level** matches, n-grams and lengths are summed over sentences, as in
+    ``corpus_nist``. Weighted matches take N times the memory of matches.
 
     Args:
         weights: the weight of each n-gram, a tuple of token ids; in words, the tokens of the words. N-grams without one
@@ -39,8 +37,6 @@ class NIST(PooledScore):
             Of expectations it is a surrogate. "mean" averages over references, and is exact at sentence level where
             one reference is.
 
-    Weighted matches take N times the memory of matches.
-
     Example:
         >>> import torch, bleugrad
         >>> score = bleugrad.NIST({(0,): 1.0}, max_order=1)
@@ -49,7 +45,7 @@ class NIST(PooledScore):
     """
 
     def __init__(self, weights: Mapping[tuple[int, ...], float], max_order: int = 5, several: str = "best") -> None:
-        self.max_order, self.several = check_order(max_order), check_several(several)
+        self.max_order, self.several = check_order(max_order), check_choice("several", several, SEVERAL)
         self.weights = NGramWeights.from_mapping(weights, self.max_order)
 
     def __repr__(self) -> str:
@@ -68,13 +64,8 @@ class NIST(PooledScore):
     ) -> "NIST":
         """NIST with the information of the n-grams of these references, as nltk computes it from a test set.
 
-        Args:
-            references: (B, R), (B, K, R) or nested lists of token ids.
-            max_order: the highest order.
-            several: as for the class.
-            word_start: (V,) bool, tokens that open a word; then n-grams of words are counted.
-            eos_id: references are cut before it.
-            ignore_index: the padding id.
+        ``references`` are (B, R), (B, K, R) or nested lists of token ids, cut before ``eos_id``. With
+        ``word_start`` (V,) n-grams of words are counted.
         """
         score, opens, size = cls({}, max_order, several), None, None
         if word_start is not None:
@@ -94,61 +85,54 @@ class NIST(PooledScore):
 
     @property
     def number_of_sums(self) -> int:
-        """See :class:`bleugrad.scores.pooled.PooledScore`."""
+        """See :class:`bleugrad.scores.score.PooledScore`."""
         return 2 * self.max_order + 2
 
     def sentences(self, statistics: ExpectedStatistics) -> Tensor:
-        """See :class:`bleugrad.scores.pooled.PooledScore`."""
-        matches, totals, probs, chosen = self._parts(statistics)
-        support, given = statistics.lengths.support[:, None], statistics.references.lengths
-        wanted, counted = given.to(probs.dtype), (given > 0).to(probs.dtype)
-        if chosen is not None:
-            matches = matches.gather(1, chosen[..., None].expand(-1, 1, -1, matches.shape[3]))
-            wanted = wanted.gather(1, chosen.squeeze(1)).mean(1, keepdim=True)
-            counted = torch.ones_like(wanted)
-        penalty = length_penalty(support.to(probs.dtype), wanted[..., None])[:, :, None]
+        """See :class:`bleugrad.scores.score.PooledScore`."""
+        matches, totals, probs, wanted, share = self._parts(statistics)
+        support = statistics.lengths.support[:, None].to(probs.dtype)
+        penalty = length_penalty(support, wanted[..., None])[:, :, None]
         if matches.shape[3] == penalty.shape[3]:
             values = expected_ratio(matches * penalty, totals, probs).sum(2)
         else:
             values = (expected_ratio(matches, totals, probs) * (penalty * probs).sum(3)).sum(2)
-        return (values * counted).sum(1) / counted.sum(1).clamp(min=1)
+        return (values * share).sum(1)
 
     def sums(self, statistics: ExpectedStatistics) -> Tensor:
-        """See :class:`bleugrad.scores.pooled.PooledScore`."""
-        matches, totals, probs, chosen = self._parts(statistics)
-        found, given = matches.sum(3), statistics.references.lengths
-        lengths = given.to(found.dtype)[..., None].expand_as(found)
-        if chosen is not None:
-            found, lengths = (part.gather(1, chosen).squeeze(1) for part in (found, lengths))
-        else:
-            share = (given > 0).to(found.dtype) / (given > 0).sum(1, keepdim=True).clamp(min=1)
-            found, lengths = ((part * share[..., None]).sum(1) for part in (found, lengths))
-        mean = statistics.lengths.mean().to(found.dtype)
-        sizes = torch.stack([lengths.mean(1).sum(), mean.sum()])
-        return torch.cat([found.sum(0), (totals * probs).sum(3).squeeze(1).sum(0), sizes])
+        """See :class:`bleugrad.scores.score.PooledScore`."""
+        matches, totals, probs, wanted, share = self._parts(statistics)
+        found = (matches.sum(3) * share[..., None]).sum((0, 1))
+        sizes = torch.stack([(wanted * share).sum(), statistics.lengths.mean().to(found.dtype).sum()])
+        return torch.cat([found, (totals * probs).sum(3).squeeze(1).sum(0), sizes])
 
     def of_sums(self, sums: Tensor) -> Tensor:
-        """See :class:`bleugrad.scores.pooled.PooledScore`."""
+        """See :class:`bleugrad.scores.score.PooledScore`."""
         matches, totals = sums[:-2].view(2, -1)
         precision: Tensor = (matches / torch.where(totals > 0, totals, 1)).sum()
         return precision * length_penalty(sums[-1], sums[-2])
 
-    def _parts(self, statistics: ExpectedStatistics) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        """Weighted matches (B, K, N, S), totals (B, 1, N, S), P(length) (B, 1, 1, S), best reference (B, 1, N)."""
+    def _parts(self, statistics: ExpectedStatistics) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Weighted matches (B, K, N, S), totals (B, 1, N, S), P(length) (B, 1, 1, S), reference lengths, shares (B, K).
+
+        K is 1 for the best reference of each order; its length is the mean over orders then.
+        """
         matches, lengths = reference_matches(statistics, self.weights, joint=True), statistics.lengths
         totals, probs = ngram_totals(lengths, self.max_order)[:, None].to(matches.dtype), lengths.probs[:, None, None]
+        given, wanted = statistics.references.lengths, statistics.references.lengths.to(probs.dtype)
         if self.several == "mean" or matches.shape[1] == 1:
-            return matches, totals, probs, None
-        quality, given = expected_ratio(matches.detach(), totals, probs), statistics.references.lengths[..., None]
-        longest = (quality >= quality.amax(1, keepdim=True)) * (given + 1)
-        return matches, totals, probs, best(longest, given > 0)
+            counted = (given > 0).to(probs.dtype)
+            return matches, totals, probs, wanted, counted / counted.sum(1, keepdim=True).clamp(min=1)
+        quality = expected_ratio(matches.detach(), totals, probs)
+        longest = (quality >= quality.amax(1, keepdim=True)) * (given[..., None] + 1)
+        chosen = best(longest, given[..., None] > 0)
+        wanted = wanted.gather(1, chosen.squeeze(1)).mean(1, keepdim=True)
+        matches = matches.gather(1, chosen[..., None].expand(-1, 1, -1, matches.shape[3]))
+        return matches, totals, probs, wanted, torch.ones_like(wanted)
 
 
 def length_penalty(length: Tensor, wanted: Tensor) -> Tensor:
-    """exp(beta log(min(length / wanted, 1))^2); 0 for an empty hypothesis.
-
-    The logarithm is of at least the smallest normal number, whose square leads to 0.
-    """
+    """exp(beta log(min(length / wanted, 1))^2); 0 for an empty hypothesis, as the logarithm is of at least ``tiny``."""
     tiny = torch.finfo(length.dtype).tiny
     ratio = (length / torch.where(wanted > 0, wanted, 1)).clamp(min=tiny, max=1)
     return torch.exp(BETA * ratio.log() ** 2)

@@ -1,11 +1,11 @@
-"""ROUGE-N: the share of n-grams that match, of the reference, of the hypothesis, or of both."""
+"""ROUGE-N and ROUGE-L: the share of n-grams, or of the longest common subsequence, that both sequences have."""
 
 import torch
 from torch import Tensor
 
 from bleugrad.arguments import LARGEST_ORDER, check_choice, check_int
 from bleugrad.matches.statistics import ExpectedStatistics
-from bleugrad.scores.pooled import PooledScore, check_several, expected_ratio, over_references, reference_matches
+from bleugrad.scores.score import SEVERAL, PooledScore, expected_ratio, over_references, reference_matches
 
 KINDS = ("recall", "precision", "f1")
 
@@ -15,19 +15,9 @@ class ROUGE(PooledScore):
 
     With O the clipped matches of order n, M the n-grams of the hypothesis and R those of the reference: recall is
     O / R, precision O / M, and F1 2 O / (M + R); 0 where there are no n-grams. Given the length these are linear in O,
-    so the value is the **exact expectation of the metric** with ``method="exact"``, for these outputs:
-
-    ===================================  ======  =================
-    output                               recall  precision and F1
-    ===================================  ======  =================
-    rows of tokens, fixed length         exact   exact
-    rows of tokens with ``eos_id``       exact   exact
-    graphs                               exact   exact
-    words (``word_start``)               exact   E[O] / E[d], a surrogate; d is M or (M + R) / 2
-    CTC                                  exact   E[O] / E[d], a surrogate
-    ===================================  ======  =================
-
-    With other methods O is what the method gives, and a random length leads to E[O] / E[d].
+    so with ``method="exact"`` the value is the **exact expectation of the metric**, except for precision and F1 in
+    words (``word_start``) and for CTC: they are E[O] / E[d], a surrogate, d being M or (M + R) / 2. With other methods
+    O is what the method gives, and a random length leads to E[O] / E[d].
 
     Args:
         n: the order.
@@ -49,27 +39,22 @@ class ROUGE(PooledScore):
         if not 1 <= check_int("n", n) <= LARGEST_ORDER:
             raise ValueError(f"n is {n}; expected 1 to {LARGEST_ORDER} (ROUGE-2 is n=2)")
         self.max_order = self.n = n
-        check_choice("kind", kind, KINDS)
-        self.kind, self.several = kind, check_several(several)
+        self.kind, self.several = check_choice("kind", kind, KINDS), check_choice("several", several, SEVERAL)
 
     def __repr__(self) -> str:
         return f"ROUGE({self.n}, {self.kind!r}, several={self.several!r})"
 
     def sentences(self, statistics: ExpectedStatistics) -> Tensor:
-        """See :class:`bleugrad.scores.pooled.PooledScore`."""
+        """See :class:`bleugrad.scores.score.PooledScore`."""
         values = self._ratios(statistics, self.kind)
         one = values.shape[1] == 1 or self.several == "mean" or self.kind == "f1"
         quality = values if one else self._ratios(statistics, "f1")
         return over_references(values, statistics.references, self.several, quality)
 
     def sums(self, statistics: ExpectedStatistics) -> Tensor:
-        """See :class:`bleugrad.scores.pooled.PooledScore`."""
+        """See :class:`bleugrad.scores.score.PooledScore`."""
         values, given = self.sentences(statistics), (statistics.references.lengths > 0).any(1)
         return torch.stack([(values * given).sum(), given.sum().to(values.dtype)])
-
-    def of_sums(self, sums: Tensor) -> Tensor:
-        """See :class:`bleugrad.scores.pooled.PooledScore`."""
-        return sums[0] / sums[1].clamp(min=1)
 
     def _ratios(self, statistics: ExpectedStatistics, kind: str) -> Tensor:
         """The score with each reference, (B, K)."""
@@ -77,12 +62,8 @@ class ROUGE(PooledScore):
         lengths = statistics.lengths
         of_reference = self._units(statistics.references.lengths)[..., None].to(matches.dtype)
         of_hypothesis = self._units(lengths.support)[:, None].to(matches.dtype)
-        if kind == "recall":
-            return expected_ratio(matches, of_reference, lengths.probs[:, None])
-        both = of_hypothesis.expand(-1, of_reference.shape[1], -1)
-        if kind == "f1":
-            both = (of_hypothesis + of_reference) / 2
-        return expected_ratio(matches, both, lengths.probs[:, None])
+        denominators = {"recall": of_reference, "precision": of_hypothesis, "f1": (of_hypothesis + of_reference) / 2}
+        return expected_ratio(matches, denominators[kind], lengths.probs[:, None])
 
     def _matches(self, statistics: ExpectedStatistics, *, joint: bool) -> Tensor:
         """What is counted in both, (B, K, S)."""
@@ -91,3 +72,36 @@ class ROUGE(PooledScore):
     def _units(self, lengths: Tensor) -> Tensor:
         """How many there are in a sequence of that length."""
         return (lengths - self.n + 1).clamp(min=0)
+
+
+class ROUGEL(ROUGE):
+    """ROUGE-L of token ids, equal to ``rougeL`` of ``rouge-score`` on the same tokens.
+
+    With L the length of the longest common subsequence: recall is L over the reference's length, precision L over the
+    hypothesis's, F1 2 L over their sum. It is for :func:`bleugrad.token_score` and :func:`bleugrad.token_rewards`,
+    where it is exact. The expectation of L is not known, so outputs of models are refused.
+
+    Args:
+        kind, several: as for :class:`bleugrad.ROUGE`.
+
+    Example:
+        >>> import bleugrad
+        >>> bleugrad.token_score([[1, 7, 2, 3]], [[1, 2, 3, 4]], bleugrad.ROUGEL("f1")).item()
+        0.75
+    """
+
+    def __init__(self, kind: str = "f1", several: str = "best") -> None:
+        super().__init__(1, kind, several)
+
+    def __repr__(self) -> str:
+        return f"ROUGEL({self.kind!r}, several={self.several!r})"
+
+    def _matches(self, statistics: ExpectedStatistics, *, joint: bool) -> Tensor:
+        find = getattr(statistics.parts, "common_subsequences", None)
+        if find is None:
+            raise ValueError(
+                "the score is ROUGEL, whose expectation is not known; expected token ids (bleugrad.token_score), or "
+                "ROUGE(n) for the output of a model"
+            )
+        found: Tensor = find()
+        return found

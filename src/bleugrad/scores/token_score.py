@@ -1,4 +1,4 @@
-"""Any score of token ids, batched, on the ids' device, and the increments of a score as a sequence grows."""
+"""Scores of token ids, batched, on the ids' device, and the increments of a score as a sequence grows."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,6 +9,7 @@ from torch import Tensor
 from bleugrad.arguments import LEVELS, check_choice, check_int
 from bleugrad.matches.statistics import ExpectedStatistics
 from bleugrad.references.sequences import (
+    Hypotheses,
     IdLists,
     References,
     before_eos,
@@ -16,12 +17,74 @@ from bleugrad.references.sequences import (
     prepare_hypotheses,
     prepare_references,
 )
+from bleugrad.scores.bleu import BLEU, closest_lengths, mean_totals
+from bleugrad.scores.results import BLEUResult
 from bleugrad.scores.score import Score, check_score
 from bleugrad.scores.token_matches import prefix_lengths, token_matches
 
 
+def bleu(
+    hypotheses: Hypotheses,
+    references: Tensor | IdLists,
+    *,
+    hypothesis_lengths: Tensor | None = None,
+    max_order: int = 4,
+    weights: Sequence[float] | None = None,
+    smoothing: float = 1.0,
+    level: str = "corpus",
+    ignore_index: int = -100,
+    word_start: Tensor | None = None,
+) -> BLEUResult:
+    """BLEU of token ids: exact, and with ``smoothing=0`` equal to sacreBLEU's on the same tokens.
+
+    The clipped matches are those of the paper's matrices of equal n-grams, of which at most 2**14 entries exist per
+    sentence. Longer sentences number their n-grams by sorting, in O(N (T + L) log(T + L)) time and O(N K (T + L))
+    memory per sentence.
+
+    Args:
+        hypotheses: (B, T) ids, or nested lists. Positions equal to ``ignore_index`` do not count.
+        references: as for :func:`bleugrad.expected_bleu`. Counts are clipped at the maximum over references. The
+            reference length is the closest one, the shorter one of two. If there are several references, empty ones are
+            ignored.
+        hypothesis_lengths: (B,), number of positions that count, from the first.
+        max_order: highest n-gram order N.
+        weights: of the orders, see :class:`bleugrad.BLEU`.
+        smoothing: s, see :class:`bleugrad.BLEU`.
+        level: "corpus" sums the statistics of the batch and computes one score, "sentence" scores each sentence.
+        ignore_index: the padding id.
+        word_start: (V,) bool, tokens that open a word. If given, words are counted. Words are equal if all their
+            tokens are equal.
+
+    Without smoothing, an order without matches makes BLEU 0, as in sacreBLEU without effective order. An empty
+    hypothesis has brevity penalty 0 unless the reference is empty too.
+
+    Example:
+        >>> import torch, bleugrad
+        >>> result = bleugrad.bleu(torch.tensor([[1, 2, 3, 4, 9]]), torch.tensor([[1, 2, 3, 4, 5, 6]]), smoothing=0)
+        >>> result.matches.tolist(), result.totals.tolist()
+        ([[4, 3, 2, 1]], [[5, 4, 3, 2]])
+        >>> round(result.value.item(), 4)
+        0.5475
+    """
+    score = BLEU(max_order, weights, smoothing)
+    check_choice("level", level, LEVELS)
+    options = (max_order, None, ignore_index, word_start, hypothesis_lengths)
+    statistics = token_statistics(hypotheses, references, *options)
+    value, precisions, penalty = score.factors(statistics, level)
+    lengths = statistics.lengths.support
+    return BLEUResult(
+        value=value,
+        matches=statistics.matches.long(),
+        totals=mean_totals(statistics.lengths, max_order).long(),
+        precisions=precisions,
+        brevity_penalty=penalty,
+        hypothesis_lengths=lengths.squeeze(1),
+        reference_lengths=closest_lengths(statistics.references, lengths).squeeze(1),
+    )
+
+
 def token_score(
-    hypotheses: Tensor | Sequence[Sequence[int]],
+    hypotheses: Hypotheses,
     references: Tensor | IdLists,
     score: Score,
     *,
@@ -49,26 +112,31 @@ def token_score(
 
 
 def token_statistics(
-    hypotheses: Tensor | Sequence[Sequence[int]],
+    hypotheses: Hypotheses,
     references: Tensor | IdLists,
     max_order: int,
     eos_id: int | None = None,
     ignore_index: int = -100,
     word_start: Tensor | None = None,
+    hypothesis_lengths: Tensor | None = None,
 ) -> ExpectedStatistics:
-    """What the score of token ids is made of; the arguments are those of :func:`token_score`."""
-    prepared = _prepared(hypotheses, references, eos_id, ignore_index)
+    """What the score of token ids is made of; the arguments are those of :func:`token_score` and of ``bleu``."""
+    prepared = _prepared(hypotheses, references, eos_id, ignore_index, hypothesis_lengths)
     return token_matches(*prepared, max_order, word_start).statistics()
 
 
 def _prepared(
-    hypotheses: Tensor | Sequence[Sequence[int]], references: Tensor | IdLists, eos_id: int | None, ignore_index: int
+    hypotheses: Hypotheses,
+    references: Tensor | IdLists,
+    eos_id: int | None,
+    ignore_index: int,
+    cut: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, References]:
-    """Hypotheses, closed up, with their lengths and references."""
+    """Hypotheses, closed up and cut to given lengths, with their lengths and references."""
     check_int("ignore_index", ignore_index)
     if eos_id is not None:
         check_int("eos_id", eos_id)
-    ids, lengths = prepare_hypotheses(hypotheses, None, ignore_index, eos_id)
+    ids, lengths = prepare_hypotheses(hypotheses, cut, ignore_index, eos_id)
     prepared = prepare_references(
         references, batch=len(ids), of="hypotheses", device=ids.device, eos_id=eos_id, ignore_index=ignore_index
     )
@@ -76,7 +144,7 @@ def _prepared(
 
 
 def token_rewards(
-    hypotheses: Tensor | Sequence[Sequence[int]],
+    hypotheses: Hypotheses,
     references: Tensor | IdLists,
     score: Score,
     *,
@@ -89,16 +157,11 @@ def token_rewards(
     ``r_t = phi_t - phi_{t-1}``, phi_t the score of the first t tokens **with the brevity penalty of that prefix**, and
     phi_0 = 0. They sum to the score of the sequence, if it has a token. The reward to go ``sum_{s >= t} r_s`` is
     ``phi_T - phi_{t-1}``, and phi_{t-1} depends on the prefix alone, so it is a baseline: policy gradients with rewards
-    to go are unbiased. With the brevity penalty of the whole sequence they would not be.
+    to go are unbiased.
 
-    Args:
-        hypotheses: (B, T) ids, or nested lists. Positions equal to ``ignore_index`` do not count and have reward 0.
-        references: as for :func:`bleugrad.bleu`.
-        score: as for :func:`token_score`. :class:`bleugrad.BLEU` with smoothing has a reward for each matching token.
-        eos_id: sequences and references end before it. EOS and what follows have reward 0.
-        ignore_index: the padding id.
-        word_start: (V,) bool, tokens that open a word; then words are counted. The last word of a prefix is the tokens
-            it has so far.
+    Positions equal to ``ignore_index``, EOS and what follows it have reward 0. With ``word_start`` words are counted,
+    and the last word of a prefix is the tokens it has so far. The arguments are those of :func:`token_score`;
+    :class:`bleugrad.BLEU` with smoothing has a reward for each matching token.
 
     In tokens the n-grams that end at t alone are new, so all prefixes take O(T N) time after one pass. In words each
     prefix is scored on its own.
