@@ -227,26 +227,27 @@ def prepare_positions(
 
     See :func:`bleugrad.references.targets.prepare_targets` for the other arguments.
     """
-    (batch, steps, vocabulary), labelled, references = shape, None, None
+    (batch, steps, vocabulary), labelled, references, complete = shape, None, None, False
     every = torch.full((batch,), steps, device=device)
     checked = reads_back(every)
     if labels is not None:
         length = steps if aligned else None
-        labels, labelled = _check_labels(labels, batch, length, device, vocabulary, ignore_index)
+        labels, labelled, complete = _check_labels(labels, batch, length, device, vocabulary, ignore_index)
         given = labelled if aligned else labelled.any(1, keepdim=True).expand(batch, steps)
         if aligned and mask is not None:
             labelled = labelled & mask
         else:
             mask = given if mask is None else mask & given
     order, limits = None, every
-    if mask is not None and not (checked and bool(mask.all())):
+    known = complete and mask is labelled  # then the mask need not be read again
+    if mask is not None and not (known or (checked and bool(mask.all()))):
         order, limits = close_up(torch.arange(steps, device=device).expand(batch, steps), mask)
     if as_references and labels is not None and labelled is not None:
         ids, lengths, valid = labels.unsqueeze(1), limits.unsqueeze(1), labelled.unsqueeze(1)
         if order is not None or mask is not labelled:
             ids, lengths = close_up(ids, valid, eos_id)
         elif eos_id is not None:  # all labels are valid, so nothing has to be closed up
-            valid = before_eos(ids, valid, eos_id)
+            valid = (ids == eos_id).cumsum(-1) == 0
             ids, lengths = ids * valid, valid.sum(-1)
         references = _with_a_column(ids, lengths)
     return Positions(mask, order, limits, labels, labelled, references, checked)
@@ -254,8 +255,11 @@ def prepare_positions(
 
 def _check_labels(
     labels: object, batch: int, steps: int | None, device: torch.device, vocabulary: int, ignore_index: int
-) -> tuple[Tensor, Tensor]:
-    """Checked labels (B, T), or (B, R) of any R if ``steps`` is None, 0 where ignored; and where they are not."""
+) -> tuple[Tensor, Tensor, bool]:
+    """Checked labels (B, T), or (B, R) of any R if ``steps`` is None, 0 where ignored; and where they are not ignored.
+
+    The last result is True if none is ignored, which is not known where values are not read back.
+    """
     if not isinstance(labels, Tensor):
         raise TypeError(f"labels is a {type(labels).__name__}; expected a tensor of token ids (B, T)")
     labels = check_ids("labels", labels)
@@ -267,6 +271,8 @@ def _check_labels(
         raise ValueError(f"{found}; expected {(batch, steps)}, as the logits' (B, T): {hint}")
     labels = labels.to(device)
     labelled = labels != ignore_index
-    labels = labels * labelled
+    complete = reads_back(labels) and bool(labelled.all())
+    if not complete:
+        labels = labels * labelled
     check_range("labels", labels, None, vocabulary, ignore_index)
-    return labels, labelled
+    return labels, labelled, complete

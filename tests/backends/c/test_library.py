@@ -80,11 +80,6 @@ def test_a_library_of_other_sources(monkeypatch):
     assert_none_is_used(UNUSABLE.format("was not compiled from these sources"))
 
 
-def test_a_library_without_a_function(monkeypatch):
-    monkeypatch.setattr(library, "PARTED", (*library.PARTED, "absent"))
-    assert_none_is_used(UNUSABLE.format("absent"))
-
-
 def test_kernels_switched_off_on_purpose_are_not_warned_about(folder, monkeypatch):
     monkeypatch.setattr(library, "_libraries", lambda: pytest.fail("it was called"))
     monkeypatch.setenv(library.SWITCH, "0")

@@ -65,11 +65,18 @@ INLINED REAL bound_order(Block *block, int64_t order, const REAL *boundary, cons
     return lane_sum(total);
 }
 
-/* Some sentences: adds to out (B, N), or with `grad` to the gradients. Returns 1 if an allocation fails. */
-INLINED int run_bound(
-    const Patterns *of, const REAL *boundary, REAL *out, const REAL *grad, REAL *grad_units, REAL *grad_boundary,
-    int64_t first, int64_t last
-) {
+typedef struct {
+    Patterns patterns;
+    const REAL *boundary;               /* (T, B), or NULL */
+    REAL *out;                          /* (B, N), or NULL in a backward pass */
+    const REAL *grad;                   /* (B, N), or NULL in a forward pass */
+    REAL *grad_units, *grad_boundary;   /* (T, B, L), (T, B) */
+} Bound;
+
+/* Adds to out, or to the gradients. */
+int bound(const void *problem, int64_t first, int64_t last) {
+    const Bound *own = problem;
+    const Patterns *of = &own->patterns;
     int64_t columns[LANES];
     Block block;
     if (block_open(&block, of, LANES, 0)) return 1;
@@ -80,23 +87,14 @@ INLINED int run_bound(
             block_load(&block, columns, of->orders);
             for (int64_t order = 1; order <= of->orders; order++) {
                 block_fill_windows(&block, order);
-                if (out) out[b * of->orders + order - 1] += bound_order(&block, order, boundary, NULL, NULL);
+                if (own->out) own->out[b * of->orders + order - 1] += bound_order(&block, order, own->boundary, NULL, NULL);
             }
-            for (int64_t order = of->orders; grad && order > 0; order--) {
-                bound_order(&block, order, boundary, grad + b * of->orders + order - 1, grad_boundary);
+            for (int64_t order = of->orders; own->grad && order > 0; order--) {
+                bound_order(&block, order, own->boundary, own->grad + b * of->orders + order - 1, own->grad_boundary);
                 block_pull_windows(&block, order);
             }
-            if (grad) block_give(&block, grad_units);
+            if (own->grad) block_give(&block, own->grad_units);
         }
     block_close(&block);
     return 0;
-}
-
-int bound(void *const *with, int64_t first, int64_t last) {
-    return run_bound(with[0], with[1], with[2], NULL, NULL, NULL, first, last);
-}
-
-/* From the gradient of the bound, (B, N), adds to those of units (T, B, L) and boundary (T, B). */
-int bound_backward(void *const *with, int64_t first, int64_t last) {
-    return run_bound(with[0], with[1], NULL, with[2], with[3], with[4], first, last);
 }

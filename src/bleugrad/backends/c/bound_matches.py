@@ -4,37 +4,26 @@ from typing import Any
 
 from torch import Tensor
 
-from bleugrad.backends.c.library import library_for, make_problem
-from bleugrad.backends.c.ngram_problem import NgramProblem, sizes
+from bleugrad.backends.c.library import run
+from bleugrad.backends.c.ngram_problem import sizes
 from bleugrad.backends.dispatch import Outputs
 
 
 def forward(keep: bool, *inputs: Any) -> tuple[Outputs, None] | None:
     """See :data:`bleugrad.backends.operations.bound_matches`."""
-    unit_probs, _, boundary, clips, _ = inputs
-    if (library := _library(inputs)) is None:
-        return None
-    matches = unit_probs.new_zeros(clips.shape[:2])
-    library.run("bound", _problem(inputs), unit_probs.numel() * clips.shape[1], boundary, matches)
-    return (matches,), None
+    matches = inputs[0].new_zeros(inputs[3].shape[:2])
+    return ((matches,), None) if _run(inputs, matches, None, None, None) else None
 
 
 def backward(kept: None, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -> tuple[Tensor | None, ...] | None:
     """The gradients of ``unit_probs`` and ``boundary``, 0 where that is not given; the survival has none."""
-    unit_probs, _, boundary, clips, _ = inputs
-    if (library := _library(inputs)) is None:
-        return None
-    found = (unit_probs.new_zeros(unit_probs.shape), unit_probs.new_zeros(unit_probs.shape[:2]))
-    library.run("bound_backward", _problem(inputs), found[0].numel() * clips.shape[1], boundary, grads[0], *found)
-    return found[0], None, found[1]
+    units = inputs[0]
+    found = (units.new_zeros(units.shape), units.new_zeros(units.shape[:2]))
+    return (found[0], None, found[1]) if _run(inputs, None, grads[0], *found) else None
 
 
-def _library(inputs: Any) -> Any:
-    """The library, or None where it does not support the inputs, as for a random length."""
-    unit_probs, survival = inputs[:2]
-    return library_for(unit_probs) if survival is None else None
-
-
-def _problem(inputs: Any) -> Any:
-    unit_probs, _, _, clips, spans = inputs
-    return make_problem(NgramProblem, sizes(unit_probs, clips.shape[1]), unit_probs, clips, None, spans, None, None)
+def _run(inputs: Any, *rest: Tensor | None) -> bool:
+    """False, and nothing is done, where C does not support the inputs, as for a random length."""
+    units, survival, boundary, clips, spans = inputs
+    (_, batch, _), orders, given = units.shape, clips.shape[1], (units, clips, None, spans, None, None, boundary, *rest)
+    return survival is None and run("bound", sizes(units, orders), *given, parts=batch, work=units.numel() * orders)

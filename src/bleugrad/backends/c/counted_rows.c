@@ -5,6 +5,8 @@ typedef struct {
     int64_t batch, steps, width, columns, extra;    /* B, T, L or L + 1, L, positions after the last */
     const REAL *probs, *opening;                    /* (B, T, width), (B, T) or NULL */
     const int64_t *order, *limits, *ends;           /* (B, T) or NULL, (B,), (B,) */
+    REAL *units, *opened, *boundary, *alive, *stop; /* (T', B, L), (T', B) three times, (B, T' + 1), T' = T + extra */
+    REAL *grad_probs, *grad_opening;                /* (B, T, width), (B, T) or NULL; zeros */
 } Counted;
 
 /* Where the position that counts as number t of a sentence stands in (B, T). */
@@ -12,11 +14,9 @@ static inline int64_t place(const Counted *of, int64_t sentence, int64_t t) {
     return sentence * of->steps + (of->order ? of->order[sentence * of->steps + t] : t);
 }
 
-/* with: the problem, then units (T', B, L), opened and boundary (T', B), alive (T', B), stop (B, T' + 1), for
-   T' = T + extra. */
-int counted_rows(void *const *with, int64_t first, int64_t last) {
-    const Counted *of = with[0];
-    REAL *units = with[1], *opened = with[2], *boundary = with[3], *alive = with[4], *stop = with[5];
+int counted_rows(const void *problem, int64_t first, int64_t last) {
+    const Counted *of = problem;
+    REAL *units = of->units, *opened = of->opened, *boundary = of->boundary, *alive = of->alive, *stop = of->stop;
     int64_t steps = of->steps + of->extra, size = of->columns * sizeof(REAL);
     for (int64_t b = first; b < last; b++)
         for (int64_t t = 0; t <= steps; t++) {
@@ -35,22 +35,20 @@ int counted_rows(void *const *with, int64_t first, int64_t last) {
     return 0;
 }
 
-/* with: the problem, the gradients of the outputs, NULL if there is none, then zeros for those of the probabilities and
-   of opening, (B, T, width) and (B, T) or NULL. */
-int counted_rows_backward(void *const *with, int64_t first, int64_t last) {
-    const Counted *of = with[0];
-    const REAL *units = with[1], *opened = with[2], *boundary = with[3], *alive = with[4], *stop = with[5];
-    REAL *grad_probs = with[6], *grad_opening = with[7];
+/* Outputs are replaced with their gradients. */
+int counted_rows_backward(const void *problem, int64_t first, int64_t last) {
+    const Counted *of = problem;
+    const REAL *units = of->units, *opened = of->opened, *boundary = of->boundary, *alive = of->alive, *stop = of->stop;
     int64_t steps = of->steps + of->extra;
     for (int64_t b = first; b < last; b++)
         for (int64_t t = 0; t < of->limits[b]; t++) {
             int64_t to = place(of, b, t), cell = t * of->batch + b;
-            REAL *grad = grad_probs + to * of->width;
+            REAL *grad = of->grad_probs + to * of->width;
             REAL bound = boundary && t ? boundary[cell - of->batch] : 0;
             if (units) memcpy(grad, units + cell * of->columns, of->columns * sizeof(REAL));
             if (of->width > of->columns)
                 grad[of->columns] = bound + (stop ? stop[b * (steps + 1) + t] : 0) - (alive ? alive[cell] : 0);
-            if (grad_opening) grad_opening[to] = bound + (opened ? opened[cell] : 0);
+            if (of->grad_opening) of->grad_opening[to] = bound + (opened ? opened[cell] : 0);
         }
     return 0;
 }

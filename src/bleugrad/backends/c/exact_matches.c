@@ -458,14 +458,15 @@ static int run_parts(const Patterns *of, const Pass *pass, int64_t first, int64_
     return failed;
 }
 
-/* Adds the new matches of some parts at each position to out, (chunks, T, B, N). Returns 1 if an allocation fails. */
-int matches(void *const *with, int64_t first, int64_t last) {
-    return run_parts(with[0], &(Pass){.out = with[1]}, first, last);
-}
+typedef struct {
+    Patterns patterns;
+    Pass pass;
+} Matches;
 
-/* From the gradient of the new matches, (T, B, N), adds to those of the inputs: alive and opening, (chunks, T, B), and
-   units (T, B, L), of which a chunk also changes the first N - 1 columns of the next. The call of every second chunk from
-   the first one on clears units before. */
-int matches_backward(void *const *with, int64_t first, int64_t last) {
-    return run_parts(with[0], &(Pass){NULL, with[1], with[2], with[3], with[4]}, first, last);
+/* Forward, adds the new matches of some parts at each position to `out`, (chunks, T, B, N). Backward, from their gradient,
+   (T, B, N), adds to those of the inputs: alive and opening, (chunks, T, B), and units (T, B, L), of which a chunk also
+   changes the first N - 1 columns of the next. The call of every second chunk from the first one on clears units before. */
+int matches(const void *problem, int64_t first, int64_t last) {
+    const Matches *of = problem;
+    return run_parts(&of->patterns, &of->pass, first, last);
 }

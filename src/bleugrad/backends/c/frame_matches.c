@@ -185,34 +185,34 @@ static int order_run(Sentence *own, int64_t order, REAL *out, const REAL *given,
     return failed;
 }
 
-static int run(void *const *with, int64_t first, int64_t last, REAL *out, const REAL *given, REAL *grads[2]) {
-    const Patterns *of = with[0];
+typedef struct {
+    Patterns patterns;
+    const REAL *blank;                  /* (T, B) */
+    const int64_t *ids;                 /* (B, L) */
+    REAL *out;                          /* (B, N), the expected matches; NULL in a backward pass */
+    const REAL *given;                  /* (B, N), their gradient; NULL in a forward pass */
+    REAL *grad_tokens, *grad_blank;     /* (T, B, L), (T, B) */
+} Frames;
+
+int frame_matches(const void *problem, int64_t first, int64_t last) {
+    const Frames *all = problem;
+    const Patterns *of = &all->patterns;
     Sentence own;
     REAL *room = calloc(3 * of->orders * LANES, sizeof(REAL));
-    int failed = !room || sentence_open(&own, of, with[1], with[2]);
+    int failed = !room || sentence_open(&own, of, all->blank, all->ids);
     for (int64_t b = first; !failed && b < last; b++) {
         sentence_take(&own, b);
         for (int64_t order = 1; order <= of->orders; order++) {
             int64_t at = b * of->orders + order - 1;
-            failed |= order_run(&own, order, out ? out + at : NULL, given ? given + at : NULL, grads[1], room);
+            REAL *out = all->out ? all->out + at : NULL;
+            failed |= order_run(&own, order, out, all->given ? all->given + at : NULL, all->grad_blank, room);
         }
-        for (int64_t t = 0; given && t < of->steps; t++)
-            memcpy(
-                grads[0] + (t * of->batch + b) * of->columns, own.grad_tokens + t * own.width,
-                of->columns * sizeof(REAL)
-            );
+        for (int64_t t = 0; all->given && t < of->steps; t++) {
+            REAL *to = all->grad_tokens + (t * of->batch + b) * of->columns;
+            memcpy(to, own.grad_tokens + t * own.width, of->columns * sizeof(REAL));
+        }
     }
     if (room) free(own.memory);
     free(room);
     return failed;
-}
-
-/* The expected matches (B, N) of tokens (T, B, L) and blank (T, B). */
-int frame_matches(void *const *with, int64_t first, int64_t last) {
-    return run(with, first, last, with[3], NULL, (REAL *[2]){NULL, NULL});
-}
-
-/* The gradients of tokens and blank from that of the matches. */
-int frame_matches_backward(void *const *with, int64_t first, int64_t last) {
-    return run(with, first, last, NULL, with[3], (REAL *[2]){with[4], with[5]});
 }

@@ -7,6 +7,12 @@ typedef struct {
     int64_t batch, steps, size, number; /* sentences, frames, vocabulary, ids of a sentence */
     int64_t kind, blank;                /* type of the logits and their gradient; id of blank */
     double sharpness;
+    void *logits;
+    const int64_t *ids;
+    const uint8_t *counted;             /* (B, T), or NULL */
+    float *matched, *repeated, *normalisers;
+    const float *of_matched, *of_repeated; /* gradients */
+    void *out;                             /* may be the logits themselves */
 } Frames;
 
 /* exp(sharpness (x - peak)) into `out`; returns its sum, and in `same` that of its product with `other`, if any. */
@@ -34,20 +40,19 @@ INLINED float exponentials(
 }
 
 /* `repeated` is the probability that a counted frame repeats the symbol (not blank) of the counted frame before it, and
-   0 for the first. `counted` may be NULL. */
-int frame_probabilities(void *const *with, int64_t first, int64_t last) {
-    const Frames *of = with[0];
-    const int64_t *ids = with[2], size = of->size;
-    const uint8_t *counted = with[3];
-    float *matched = with[4], *repeated = with[5], *normalisers = with[6];
+   0 for the first. */
+int frame_probabilities(const void *problem, int64_t first, int64_t last) {
+    const Frames *of = problem;
+    const int64_t *ids = of->ids, size = of->size;
+    float *matched = of->matched, *repeated = of->repeated, *normalisers = of->normalisers;
     float *buffers = malloc(3 * size * sizeof(float)), *current = buffers + size, *earlier = buffers + 2 * size;
     if (!buffers) return 1;
     for (int64_t b = first; b < last; b++) {
         float before = 0; /* the inverse of the sum of the earlier frame, 0 if there is none */
         for (int64_t r = b * of->steps; r < (b + 1) * of->steps; r++) {
-            const float *x = read_row(with[1], of->kind, r, size, buffers, 0);
+            const float *x = read_row(of->logits, of->kind, r, size, buffers, 0);
             float same, total, inverse, peak = row_peak(x, size);
-            int counts = !counted || counted[r];
+            int counts = !of->counted || of->counted[r];
             if (counts && before) total = exponentials(x, earlier, current, size, peak, of->sharpness, &same);
             else total = exponentials(x, NULL, current, size, peak, of->sharpness, &same);
             inverse = 1 / total;
@@ -70,12 +75,9 @@ int frame_probabilities(void *const *with, int64_t first, int64_t last) {
 }
 
 /* The softmax of frame r, from its normalisers. */
-static void frame_softmax(
-    const Frames *of, const void *logits, const float *normalisers, int64_t r, float *restrict buffer,
-    float *restrict out
-) {
-    const float *restrict x = read_row(logits, of->kind, r, of->size, buffer, 0);
-    float peak = normalisers[2 * r], inverse = expf(-normalisers[2 * r + 1]), sharpness = of->sharpness;
+static void frame_softmax(const Frames *of, int64_t r, float *restrict buffer, float *restrict out) {
+    const float *restrict x = read_row(of->logits, of->kind, r, of->size, buffer, 0);
+    float peak = of->normalisers[2 * r], inverse = expf(-of->normalisers[2 * r + 1]), sharpness = of->sharpness;
     for (int64_t i = 0; i < of->size; i++) out[i] = exp_nonpositive(sharpness * (x[i] - peak)) * inverse;
 }
 
@@ -87,35 +89,34 @@ static void scale_frame(
     for (int64_t i = 0; i < size; i++) out[i] = p[i] * (factor + before * earlier[i] + after * later[i]);
 }
 
-/* The gradients of the outputs may be NULL. The result may be the logits themselves: a frame is written after the
-   counted frame behind it was read. */
-int frame_probabilities_backward(void *const *with, int64_t first, int64_t last) {
-    const Frames *of = with[0];
-    const int64_t *ids = with[2], size = of->size;
-    const uint8_t *counted = with[3];
-    const float *matched = with[4], *repeated = with[5], *normalisers = with[6], *of_matched = with[7], *weight = with[8];
+/* A frame is written after the counted frame behind it was read, because the result may be the logits themselves. */
+int frame_probabilities_backward(const void *problem, int64_t first, int64_t last) {
+    const Frames *of = problem;
+    const int64_t *ids = of->ids, size = of->size;
+    const uint8_t *counted = of->counted;
+    const float *repeated = of->repeated, *normalisers = of->normalisers, *weight = of->of_repeated;
     float *buffers = calloc(5 * size, sizeof(float)), *zero = buffers + size, sharpness = of->sharpness;
     if (!buffers) return 1;
-    expect_rows(with[9], of->kind, first * of->steps, last * of->steps, size);
+    expect_rows(of->out, of->kind, first * of->steps, last * of->steps, size);
     for (int64_t b = first; b < last; b++) {
         int64_t end = (b + 1) * of->steps, known = -1; /* the frame whose softmax is `later` */
         float *rows[3] = {buffers + 2 * size, buffers + 3 * size, buffers + 4 * size}, *before = NULL;
         for (int64_t r = b * of->steps; r < end; r++) {
-            float *out = place_of_row(with[9], of->kind, r, size, buffers);
+            float *out = place_of_row(of->out, of->kind, r, size, buffers);
             double pulled = 0;
-            const float *m = matched + r * of->number, *g = of_matched ? of_matched + r * of->number : NULL;
+            const float *m = of->matched + r * of->number, *g = of->of_matched ? of->of_matched + r * of->number : NULL;
             int counts = !counted || counted[r];
             int64_t next = r + 1;
             while (next < end && counted && !counted[next]) next++;
             for (int64_t j = 0; g && j < of->number; j++) pulled += m[j] * g[j];
             float factor = -pulled, share = 0, after = 0, *p = rows[1], *later = zero;
-            if (known != r) frame_softmax(of, with[1], normalisers, r, buffers, p);
+            if (known != r) frame_softmax(of, r, buffers, p);
             else p = rows[2], rows[2] = rows[1], rows[1] = p;
             float blank = p[of->blank];
             if (counts && weight) {
                 if (before) share = weight[r], factor -= weight[r] * repeated[r];
                 if (next < end) {
-                    frame_softmax(of, with[1], normalisers, next, buffers, rows[2]);
+                    frame_softmax(of, next, buffers, rows[2]);
                     later = rows[2], known = next, after = weight[next], factor -= after * repeated[next];
                 }
             }
@@ -123,7 +124,7 @@ int frame_probabilities_backward(void *const *with, int64_t first, int64_t last)
             out[of->blank] = sharpness * factor * blank;
             for (int64_t j = 0; g && j < of->number; j++) out[ids[b * of->number + j]] += sharpness * m[j] * g[j];
             if (!isfinite(normalisers[2 * r] + normalisers[2 * r + 1])) memset(out, 0, size * sizeof(float));
-            write_row(with[9], of->kind, r, size, out);
+            write_row(of->out, of->kind, r, size, out);
             if (counts) before = p, rows[1] = rows[0], rows[0] = p;
         }
     }

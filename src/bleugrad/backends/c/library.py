@@ -6,7 +6,6 @@ import os
 import struct
 import sys
 import warnings
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,45 +25,6 @@ REAL = {torch.float32: "float", torch.float64: "double"}
 THREAD_WORK = 2**15
 """How many numbers are worth a thread of their own."""
 
-POINTER, INTEGER = ctypes.c_void_p, ctypes.c_int64
-
-PARTED = (
-    "row_probabilities",
-    "row_probabilities_backward",
-    "frame_probabilities",
-    "frame_probabilities_backward",
-    "counted_rows",
-    "counted_rows_backward",
-    "frame_matches",
-    "frame_matches_backward",
-    "path_matches",
-    "path_matches_backward",
-    "word_counts",
-    "word_counts_backward",
-    "word_products",
-    "word_products_backward",
-    "matches",
-    "matches_backward",
-    "bound",
-    "bound_backward",
-)
-"""Functions that work on some rows or sentences per call, for :meth:`Library.run`."""
-
-WHOLE = ("ngram_clips", "segment_words", "sum_levels", "sum_levels_backward")
-"""Functions that work on everything at once, for :meth:`Library.call`."""
-
-
-class Problem(ctypes.Structure):
-    """The input of a C function. ``inputs`` keeps the tensors alive as long as their addresses are used."""
-
-    inputs: list[Tensor | None]
-
-
-def fields(integers: str, pointers: str, numbers: str = "") -> list[tuple[str, Any]]:
-    """The fields of a :class:`Problem`, in the order of the C struct; ``numbers`` are of the C type double."""
-    kinds = ((integers, INTEGER), (pointers, POINTER), (numbers, ctypes.c_double))
-    return [(name, kind) for names, kind in kinds for name in names.split()]
-
 
 def library_for(tensor: Tensor, dtype: torch.dtype | None = None) -> "Library | None":
     """The library that computes in ``dtype``, or in the type of the tensor; None where there is none.
@@ -72,10 +32,8 @@ def library_for(tensor: Tensor, dtype: torch.dtype | None = None) -> "Library | 
     That is on other devices, for other types than float32 and float64, where the libraries cannot be used, and where
     the environment variable BLEUGRAD_KERNELS is 0.
     """
-    dtype = dtype or tensor.dtype
-    if tensor.device.type != "cpu" or dtype not in REAL or os.environ.get(SWITCH) == "0":
-        return None
-    return _libraries().get(REAL[dtype])
+    real = REAL.get(dtype or tensor.dtype)
+    return _libraries().get(real) if real and tensor.is_cpu and os.environ.get(SWITCH) != "0" else None
 
 
 @functools.cache
@@ -86,7 +44,7 @@ def _libraries() -> dict[str, "Library"]:
         return {real: Library(_open(_path(real))) for real in REAL.values()}
     except FileNotFoundError:
         found = "no compiled kernels: bleugrad was built without a C compiler; install one, then bleugrad again"
-    except (OSError, AttributeError, ValueError) as error:  # it does not load, or lacks a function
+    except (OSError, AttributeError, ValueError) as error:  # it does not load, or is another library
         found = f"the compiled kernels cannot be used: {error}; install bleugrad again (in a clone: pip install -e .)"
     warnings.warn(f"{found}; {instead}", RuntimeWarning, stacklevel=2)
     return {}
@@ -125,79 +83,53 @@ def _team() -> Any:
     """
     torch_library = ctypes.CDLL(torch._C.__file__) if sys.platform == "linux" else None
     found = getattr(torch_library, "GOMP_parallel", None)
-    return found and ctypes.cast(found, POINTER)
+    return found and ctypes.cast(found, ctypes.c_void_p)
 
 
 class Library:
     """The functions that were compiled for one type."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
+        self._library, self._functions = library, dict[str, Any]()
         self._in_parts = library.in_parts
-        self._in_parts.argtypes = [POINTER, POINTER, INTEGER, INTEGER, POINTER]
-        self._parted = {name: ctypes.cast(getattr(library, name), POINTER) for name in PARTED}
-        self._whole = {name: getattr(library, name) for name in WHOLE}
+        self._in_parts.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p]
 
-    def call(self, name: str, problem: Problem, *tensors: Tensor | None) -> int:
-        """Call a function once with the problem and the addresses of tensors, and return its result."""
-        return int(self._whole[name](ctypes.byref(problem), *map(POINTER, addresses(*tensors))))
-
-    def run(self, name: str, problem: Any, work: int, *tensors: Tensor | None, parts: int | None = None) -> None:
-        """Call a function for all parts, by default ``problem.batch`` sentences or rows, in threads of torch.
-
-        ``work`` is how many numbers it computes; small problems run in one thread. Tensors that are written to must be
-        contiguous.
-        """
-        parts = problem.batch if parts is None else parts
-        inputs = [None if tensor is None else tensor.contiguous() for tensor in tensors]
-        pointers = [ctypes.addressof(problem), *addresses(*inputs)]
+    def run(self, name: str, parts: int, work: int, problem: bytes) -> None:
+        """Call a function for all parts of a problem; see :func:`run`."""
+        function = self._functions.get(name)
+        if function is None:
+            function = self._functions[name] = ctypes.cast(getattr(self._library, name), ctypes.c_void_p)
         threads = max(1, min(torch.get_num_threads(), parts, work // THREAD_WORK))
-        array = (POINTER * len(pointers))(*pointers)
-        if self._in_parts(self._parted[name], array, parts, threads, _team()):
+        if self._in_parts(function, problem, parts, threads, _team()):
             raise MemoryError(f"out of memory in the compiled function {name}")
 
 
 def run(
     name: str,
-    like: Tensor,
-    kind: Any,
     sizes: tuple[int | float, ...],
-    inputs: Sequence[Tensor | None],
-    *written: Tensor | None,
+    *tensors: Tensor | None,
+    parts: int,
     work: int,
-    parts: int | None = None,
+    dtype: torch.dtype | None = None,
 ) -> bool:
-    """Run a function of the library on a problem, see :func:`make_problem` and :meth:`Library.run`.
+    """Call a C function for all ``parts``, sentences or rows, in threads of torch.
 
-    Returns False, and does nothing, if there is no library for the type of ``like``.
+    Returns False, and does nothing, if there is no library for the first tensor; see :func:`library_for`.
+
+    Args:
+        name: of the function.
+        sizes: the first fields of its struct. A float is of the C type double.
+        tensors: their addresses are the other fields. Inputs that are not contiguous are copied; tensors that are
+            written to must be contiguous.
+        parts: how many there are.
+        work: how many numbers it computes; small problems run in one thread.
+        dtype: what it computes in, if that is not the type of the first tensor.
     """
-    library = library_for(like)
+    library = library_for(tensors[0], dtype)  # type: ignore[arg-type]
     if library is None:
         return False
-    library.run(name, make_problem(kind, sizes, *inputs), work, *written, parts=parts)
+    given = [None if tensor is None else tensor.contiguous() for tensor in tensors]  # as long as C uses addresses
+    addresses = [0 if tensor is None else tensor.data_ptr() for tensor in given]
+    kinds = "".join(["d" if isinstance(size, float) else "q" for size in sizes])
+    library.run(name, parts, work, struct.pack(f"{kinds}{len(addresses)}P", *sizes, *addresses))
     return True
-
-
-def call(name: str, kind: Any, sizes: tuple[int, ...], *tensors: Tensor | None) -> bool:
-    """Call a function of integers once, see :func:`make_problem`. Returns False if there is no library.
-
-    Raises MemoryError if the function does not return 0.
-    """
-    library = library_for(tensors[0], torch.float32) if tensors[0] is not None else None
-    if library is None:
-        return False
-    if library.call(name, make_problem(kind, sizes, *tensors)):
-        raise MemoryError(f"out of memory in the compiled function {name}")
-    return True
-
-
-def addresses(*tensors: Tensor | None) -> list[int | None]:
-    """The addresses of contiguous tensors, None for None."""
-    return [None if tensor is None else tensor.data_ptr() for tensor in tensors]
-
-
-def make_problem(kind: Any, sizes: tuple[int | float, ...], *tensors: Tensor | None) -> Any:
-    """A :class:`Problem` of some kind, with its sizes and the addresses of its tensors, copied if not contiguous."""
-    inputs = [None if tensor is None else tensor.contiguous() for tensor in tensors]
-    problem = kind(*sizes, *addresses(*inputs))
-    problem.inputs = inputs
-    return problem

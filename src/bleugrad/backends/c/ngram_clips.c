@@ -58,8 +58,8 @@ static void find_overlaps(const Ngrams *of, const Names *own, int64_t sentence) 
     }
 }
 
-/* Returns 1 if an allocation fails. */
-int ngram_clips(const Ngrams *of) {
+int ngram_clips(const void *problem, int64_t first, int64_t last) {
+    const Ngrams *of = problem;
     Names own = {.columns = of->references * of->width, .size = 4};
     while (own.size < 2 * own.columns) own.size *= 2;
     own.table = calloc(own.size + 4 * own.columns, sizeof(int64_t));
@@ -67,7 +67,7 @@ int ngram_clips(const Ngrams *of) {
     own.names = own.table + own.size;
     own.counts = own.names + own.columns;
     own.last = own.counts + own.columns;
-    for (int64_t sentence = 0; sentence < of->batch; sentence++) {
+    for (int64_t sentence = first; sentence < last; sentence++) {
         own.ids = of->ids + sentence * own.columns;
         memset(own.names, 0, own.columns * sizeof(int64_t));
         for (int64_t order = 1; order <= of->orders; order++) {

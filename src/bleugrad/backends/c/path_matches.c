@@ -9,8 +9,14 @@
 #include "automaton.h"
 
 typedef struct {
+    int64_t width, first, last;         /* vertices first..last - 1 */
     Patterns patterns;
-    int64_t width, first, last; /* vertices first..last - 1 */
+    const int64_t *ids;                 /* (B, L) */
+    const REAL *transitions;            /* (B, T, T) */
+    REAL *before, *after, *matches;     /* (B, T, width) twice, (B, N) */
+    REAL *of_after, *of_before;         /* gradients */
+    const REAL *of_matches;
+    REAL *grad_tokens;                  /* (T, B, L) */
 } Paths;
 
 typedef struct {
@@ -29,7 +35,7 @@ static void walk_close(Walk *own) {
 }
 
 /* Returns 1 if an allocation fails. */
-static int walk_open(Walk *own, const Paths *paths, const int64_t *ids, int64_t sentence) {
+static int walk_open(Walk *own, const Paths *paths, int64_t sentence) {
     const Patterns *of = &paths->patterns;
     int64_t padded = (of->columns + LANES - 1) / LANES * LANES, row = padded + of->orders, all = of->orders * of->columns;
     *own = (Walk){.paths = paths, .sentence = sentence, .padded = padded};
@@ -44,7 +50,7 @@ static int walk_open(Walk *own, const Paths *paths, const int64_t *ids, int64_t 
         for (int64_t j = 0; j < of->columns; j++) {
             if (!of->clips[pattern_index(of, sentence, order, j)]) continue;
             if (pattern_is_special(of, sentence, order, j)) {
-                if (automaton_open(own->automata + own->specials, of, ids, sentence, order, j, 0)) return 1;
+                if (automaton_open(own->automata + own->specials, of, paths->ids, sentence, order, j, 0)) return 1;
                 own->orders[own->specials++] = order;
             } else own->weights[(order - 1) * padded + j] = 1;
         }
@@ -159,22 +165,22 @@ static void walk_pull(const Walk *own, const REAL *before, const REAL *of, REAL 
 }
 
 /* Fills the rows before and after the vertices of a block, and adds to the matches (B, N). */
-int path_matches(void *const *with, int64_t first, int64_t last) {
-    const Paths *paths = with[0];
+int path_matches(const void *problem, int64_t first, int64_t last) {
+    const Paths *paths = problem;
     const Patterns *of = &paths->patterns;
     int64_t steps = of->steps, width = paths->width, failed = 0;
     for (int64_t b = first; !failed && b < last; b++) {
-        const REAL *transitions = (const REAL *)with[2] + b * steps * steps;
-        REAL *before = (REAL *)with[3] + b * steps * width, *after = (REAL *)with[4] + b * steps * width;
+        const REAL *transitions = paths->transitions + b * steps * steps;
+        REAL *before = paths->before + b * steps * width, *after = paths->after + b * steps * width;
         Walk own;
-        failed = walk_open(&own, paths, with[1], b);
+        failed = walk_open(&own, paths, b);
         for (int64_t u = paths->first; !failed && u < paths->last; u++) {
             if (!paths->first) memset(before + u * width, 0, width * sizeof(REAL));
             if (!u) walk_start(&own, before);
             for (int64_t w = paths->first; w < u; w++)
                 add_row(before + u * width, after + w * width, transitions[w * steps + u], width);
             walk_load(&own, u);
-            walk_emit(&own, before + u * width, after + u * width, own.grad_tokens, (REAL *)with[5] + b * of->orders);
+            walk_emit(&own, before + u * width, after + u * width, own.grad_tokens, paths->matches + b * of->orders);
         }
         walk_close(&own);
     }
@@ -182,24 +188,22 @@ int path_matches(void *const *with, int64_t first, int64_t last) {
 }
 
 /* From the gradients of the rows after the vertices of a block: those of the rows before them, and of the tokens. */
-int path_matches_backward(void *const *with, int64_t first, int64_t last) {
-    const Paths *paths = with[0];
+int path_matches_backward(const void *problem, int64_t first, int64_t last) {
+    const Paths *paths = problem;
     const Patterns *of = &paths->patterns;
     int64_t steps = of->steps, width = paths->width, failed = 0;
     for (int64_t b = first; !failed && b < last; b++) {
-        const REAL *transitions = (const REAL *)with[2] + b * steps * steps;
-        const REAL *before = (const REAL *)with[3] + b * steps * width;
-        REAL *of_after = (REAL *)with[4] + b * steps * width, *of_before = (REAL *)with[5] + b * steps * width;
-        REAL *grad = with[7], *room;
+        const REAL *transitions = paths->transitions + b * steps * steps, *before = paths->before + b * steps * width;
+        REAL *of_after = paths->of_after + b * steps * width, *of_before = paths->of_before + b * steps * width, *room;
         Walk own;
-        failed = walk_open(&own, paths, with[1], b);
+        failed = walk_open(&own, paths, b);
         failed |= !(room = malloc((own.padded + 1) * sizeof(REAL)));
         for (int64_t u = paths->last - 1; !failed && u >= paths->first; u--) {
             REAL *back = of_before + u * width;
             walk_load(&own, u);
             memset(own.grad_tokens, 0, (own.padded + of->orders) * sizeof(REAL));
-            walk_pull(&own, before + u * width, of_after + u * width, back, (const REAL *)with[6] + b * of->orders, room);
-            memcpy(grad + (u * of->batch + b) * of->columns, own.grad_tokens, of->columns * sizeof(REAL));
+            walk_pull(&own, before + u * width, of_after + u * width, back, paths->of_matches + b * of->orders, room);
+            memcpy(paths->grad_tokens + (u * of->batch + b) * of->columns, own.grad_tokens, of->columns * sizeof(REAL));
             for (int64_t w = paths->first; w < u; w++)
                 add_row(of_after + w * width, back, transitions[w * steps + u], width);
         }

@@ -8,6 +8,12 @@ typedef struct {
     int64_t steps, size, number, chosen; /* rows of a sentence, vocabulary, ids of a sentence, targets of a row */
     int64_t kind;                        /* type of the logits and their gradient */
     double sharpness;
+    void *logits;
+    const int64_t *ids, *targets;
+    const uint8_t *starts;
+    float *matched, *log_probs, *opening, *means, *normalisers;
+    const float *of_matched, *of_log_probs, *of_opening, *of_means; /* gradients */
+    void *out;                                                      /* may be the logits themselves */
 } Rows;
 
 /* Sums over a row of x - peak, its exponential, that of its product with the sharpness, and the last over `starts`. */
@@ -36,11 +42,13 @@ INLINED Sums sums_of(
 ) {
     Lanes sums = {{0}, {0}, {0}, {0}};
     int64_t full = size / WIDE * WIDE;
-    for (int64_t i = 0; i < full; i += WIDE)
+    for (int64_t i = 0; i < full; i += WIDE) {
+        for (int l = 0; l < WIDE; l += LANES) __builtin_prefetch(x + size + i + l); /* the row after this one */
         for (int l = 0; l < WIDE; l++) {
             float start = with_starts ? starts[i + l] : 0;
             add_lane(&sums, l, x[i + l] - peak, start, sharpness, with_plain, with_sharp, with_starts);
         }
+    }
     for (int64_t i = full; i < size; i++) {
         float start = with_starts ? starts[i] : 0;
         add_lane(&sums, i - full, x[i] - peak, start, sharpness, with_plain, with_sharp, with_starts);
@@ -76,34 +84,35 @@ static float *row_buffers(const uint8_t *starts, int64_t size, int rows) {
     return buffers;
 }
 
-int row_probabilities(void *const *with, int64_t first, int64_t last) {
-    const Rows *of = with[0];
-    const int64_t *ids = with[2], *targets = with[3];
-    float *matched = with[5], *log_probs = with[6], *opening = with[7], *means = with[8], *normalisers = with[9];
-    float sharpness = of->sharpness, *buffer = row_buffers(with[4], of->size, 2), *restrict all = buffer + of->size;
-    const float *starts = with[4] ? buffer + 2 * of->size : NULL;
-    int many = of->number > of->size / LANES; /* then the probabilities of all tokens are computed first */
+/* exp(sharpness (x - peak)) / sum, in place. */
+static void sharpened(float *restrict x, int64_t size, float peak, float sharpness, float inverse) {
+    for (int64_t i = 0; i < size; i++) x[i] = exp_nonpositive(sharpness * (x[i] - peak)) * inverse;
+}
+
+int row_probabilities(const void *problem, int64_t first, int64_t last) {
+    const Rows *of = problem;
+    float sharpness = of->sharpness, *buffer = row_buffers(of->starts, of->size, 2), *all = buffer + of->size;
+    const float *starts = of->starts ? buffer + 2 * of->size : NULL;
+    int many = of->number > of->size; /* then the probabilities of all tokens are computed first */
     if (!buffer) return 1;
-    expect_rows(matched, FLOAT32, first, last, of->number);
+    expect_rows(of->matched, FLOAT32, first, last, of->number);
     for (int64_t r = first; r < last; r++) {
-        const float *x = read_row(with[1], of->kind, r, of->size, buffer, 0);
-        const int64_t *of_sentence = ids + r / of->steps * of->number;
-        float peak = row_peak(x, of->size), inverse;
-        Sums sums = row_sums(x, starts, of->size, peak, sharpness, targets != NULL);
-        normalisers[3 * r] = peak;
-        normalisers[3 * r + 1] = logf(sums.plain);
-        normalisers[3 * r + 2] = logf(sums.sharp);
-        inverse = 1 / sums.sharp;
-        for (int64_t i = 0; many && i < of->size; i++) all[i] = exp_nonpositive(sharpness * (x[i] - peak)) * inverse;
-        for (int64_t j = 0; j < of->number; j++)
-            matched[r * of->number + j] =
-                many ? all[of_sentence[j]] : exp_nonpositive(sharpness * (x[of_sentence[j]] - peak)) * inverse;
-        if (starts) opening[r] = sums.opening * inverse;
-        if (targets) means[r] = sums.logits / of->size - normalisers[3 * r + 1];
-        for (int64_t j = 0; targets && j < of->chosen; j++) {
-            int64_t at = r * of->chosen + j;
-            log_probs[at] = x[targets[at]] - peak - normalisers[3 * r + 1];
-        }
+        const float *x = read_row(of->logits, of->kind, r, of->size, buffer, 0), *from = many ? all : x;
+        const int64_t *ids = of->ids + r / of->steps * of->number;
+        float *matched = of->matched + r * of->number, *normalisers = of->normalisers + 3 * r;
+        float peak = row_peak(x, of->size);
+        Sums sums = row_sums(x, starts, of->size, peak, sharpness, of->targets != NULL);
+        normalisers[0] = peak;
+        normalisers[1] = logf(sums.plain);
+        normalisers[2] = logf(sums.sharp);
+        if (many) memcpy(all, x, of->size * sizeof(float));
+        if (many) sharpened(all, of->size, peak, sharpness, 1 / sums.sharp);
+        for (int64_t j = 0; j < of->number; j++) matched[j] = from[ids[j]];
+        if (!many) sharpened(matched, of->number, peak, sharpness, 1 / sums.sharp);
+        if (starts) of->opening[r] = sums.opening / sums.sharp;
+        if (of->targets) of->means[r] = sums.logits / of->size - normalisers[1];
+        for (int64_t at = r * of->chosen; of->targets && at < (r + 1) * of->chosen; at++)
+            of->log_probs[at] = x[of->targets[at]] - peak - normalisers[1];
     }
     free(buffer);
     return 0;
@@ -151,38 +160,34 @@ static double dot(const float *restrict x, const float *restrict y, int64_t size
     return sum;
 }
 
-/* The gradients of the outputs may be NULL. The result may be the logits themselves. */
-int row_probabilities_backward(void *const *with, int64_t first, int64_t last) {
-    const Rows *of = with[0];
-    const int64_t *ids = with[2], *targets = with[3];
-    const float *matched = with[5], *opening = with[6], *normalisers = with[7];
-    const float *of_matched = with[8], *of_opening = with[9], *of_log_probs = with[10], *of_means = with[11];
-    float sharpness = of->sharpness, *buffers = row_buffers(of_opening ? with[4] : NULL, of->size, 2);
-    const float *starts = of_opening ? buffers + 2 * of->size : NULL;
+int row_probabilities_backward(const void *problem, int64_t first, int64_t last) {
+    const Rows *of = problem;
+    float sharpness = of->sharpness, *buffers = row_buffers(of->of_opening ? of->starts : NULL, of->size, 2);
+    const float *starts = of->of_opening ? buffers + 2 * of->size : NULL;
     if (!buffers) return 1;
-    expect_rows(with[12], of->kind, first, last, of->size);
+    expect_rows(of->out, of->kind, first, last, of->size);
     for (int64_t r = first; r < last; r++) {
-        const float *x = read_row(with[1], of->kind, r, of->size, buffers, with[1] == with[12]);
-        const int64_t *of_sentence = ids + r / of->steps * of->number;
-        float *out = place_of_row(with[12], of->kind, r, of->size, buffers + of->size);
-        float peak = normalisers[3 * r], plain = normalisers[3 * r + 1], sharp = normalisers[3 * r + 2];
-        const float *m = matched + r * of->number, *g = of_matched ? of_matched + r * of->number : NULL;
-        double pulled = g ? dot(m, g, of->number) : 0, own = of_means ? of_means[r] : 0;
+        const float *x = read_row(of->logits, of->kind, r, of->size, buffers, of->logits == of->out);
+        const int64_t *ids = of->ids + r / of->steps * of->number;
+        float *out = place_of_row(of->out, of->kind, r, of->size, buffers + of->size);
+        float peak = of->normalisers[3 * r], plain = of->normalisers[3 * r + 1], sharp = of->normalisers[3 * r + 2];
+        const float *m = of->matched + r * of->number, *g = of->of_matched ? of->of_matched + r * of->number : NULL;
+        double pulled = g ? dot(m, g, of->number) : 0, mean = of->of_means ? of->of_means[r] : 0, own = mean;
         if (!isfinite(peak + plain + sharp)) {
             memset(out, 0, of->size * sizeof(float));
-            write_row(with[12], of->kind, r, of->size, out);
+            write_row(of->out, of->kind, r, of->size, out);
             continue;
         }
-        if (starts) pulled += opening[r] * of_opening[r];
-        for (int64_t j = 0; of_log_probs && j < of->chosen; j++) own += of_log_probs[r * of->chosen + j];
-        Factors by = {-own * expf(-plain), -sharpness * pulled * expf(-sharp), 0, of_means ? of_means[r] / of->size : 0};
-        if (starts) by.opening = sharpness * of_opening[r] * expf(-sharp);
+        if (starts) pulled += of->opening[r] * of->of_opening[r];
+        for (int64_t j = 0; of->of_log_probs && j < of->chosen; j++) own += of->of_log_probs[r * of->chosen + j];
+        Factors by = {-own * expf(-plain), -sharpness * pulled * expf(-sharp), 0, mean / of->size};
+        if (starts) by.opening = sharpness * of->of_opening[r] * expf(-sharp);
         if (sharpness == 1) by.sharp += by.plain;
         row_gradient(x, starts, out, of->size, peak, sharpness, by);
-        for (int64_t j = 0; g && j < of->number; j++) out[of_sentence[j]] += sharpness * m[j] * g[j];
-        for (int64_t j = 0; of_log_probs && j < of->chosen; j++)
-            out[targets[r * of->chosen + j]] += of_log_probs[r * of->chosen + j];
-        write_row(with[12], of->kind, r, of->size, out);
+        for (int64_t j = 0; g && j < of->number; j++) out[ids[j]] += sharpness * m[j] * g[j];
+        for (int64_t at = r * of->chosen; of->of_log_probs && at < (r + 1) * of->chosen; at++)
+            out[of->targets[at]] += of->of_log_probs[at];
+        write_row(of->out, of->kind, r, of->size, out);
     }
     free(buffers);
     return 0;

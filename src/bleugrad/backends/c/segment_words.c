@@ -49,13 +49,14 @@ static void segment_reference(const Segments *of, int64_t row, int64_t *table, i
     }
 }
 
-/* Entries after the last word are start 0, span 1, number 0. Returns 1 if an allocation fails. */
-int segment_words(const Segments *of) {
+/* Entries after the last word are start 0, span 1, number 0. */
+int segment_words(const void *problem, int64_t first, int64_t last) {
+    const Segments *of = problem;
     int64_t columns = of->references * of->width, size = 4;
     while (size < 2 * columns) size *= 2;
     int64_t *table = malloc((size + columns) * sizeof(int64_t));
     if (!table) return 1;
-    for (int64_t row = 0; row < of->batch * of->references; row++) {
+    for (int64_t row = first * of->references; row < last * of->references; row++) {
         if (row % of->references == 0) memset(table, 0xff, size * sizeof(int64_t)); /* -1: free */
         segment_reference(of, row, table, size, table + size);
     }

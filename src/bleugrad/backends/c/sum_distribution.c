@@ -5,6 +5,8 @@ typedef struct {
     int64_t problems, numbers, size, levels;
     const REAL *mass;   /* (P, B, S) */
     REAL *sums;         /* the levels above it, concatenated, (P, (B + 1) / 2, 2 S - 1) and so on */
+    const REAL *grad;   /* of the highest level */
+    REAL *grad_mass, *room; /* the result, and the gradients of the other levels */
 } Sums;
 
 #define TINY (REAL)1e-30
@@ -46,7 +48,9 @@ static void pair_sums_backward(
         }
 }
 
-void sum_levels(const Sums *of) {
+/* One part of work is all of it. */
+int sum_levels(const void *problem, int64_t first, int64_t last) {
+    const Sums *of = problem;
     const REAL *below = of->mass;
     REAL *above = of->sums;
     int64_t numbers = of->numbers, size = of->size;
@@ -55,20 +59,23 @@ void sum_levels(const Sums *of) {
         numbers = (numbers + 1) / 2, size = 2 * size - 1;
         below = above, above += of->problems * numbers * size;
     }
+    return 0;
 }
 
-/* The gradient of the mass from that of the highest level. `room` is as large as all levels but the highest. */
-void sum_levels_backward(const Sums *of, const REAL *grad, REAL *grad_mass, REAL *room) {
+int sum_levels_backward(const void *problem, int64_t first, int64_t last) {
+    const Sums *of = problem;
+    const REAL *grad = of->grad;
     for (int64_t level = of->levels - 1; level >= 0; level--) {
         const REAL *below = of->mass;
-        REAL *grad_below = grad_mass;
+        REAL *grad_below = of->grad_mass;
         int64_t numbers = of->numbers, size = of->size;
         for (int64_t up = 0; up < level; up++) {
             below = up ? below + of->problems * numbers * size : of->sums;
-            grad_below = up ? grad_below + of->problems * numbers * size : room;
+            grad_below = up ? grad_below + of->problems * numbers * size : of->room;
             numbers = (numbers + 1) / 2, size = 2 * size - 1;
         }
         pair_sums_backward(below, grad, grad_below, of->problems, numbers, size);
         grad = grad_below;
     }
+    return 0;
 }

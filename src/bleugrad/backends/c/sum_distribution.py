@@ -5,43 +5,36 @@ from typing import Any
 
 from torch import Tensor
 
-from bleugrad.backends.c.library import Problem, fields, library_for, make_problem
+from bleugrad.backends.c.library import run
 from bleugrad.backends.dispatch import Outputs
 from bleugrad.backends.torch.sum_distribution import DIRECT_SIZE, convolve_pairs, convolve_pairs_backward
 
 
-class _Sums(Problem):
-    _fields_ = fields("problems numbers size levels", "mass sums")
-
-
 def forward(keep: bool, mass: Tensor) -> tuple[Outputs, Any] | None:
     """See :data:`bleugrad.backends.operations.sum_distribution`."""
-    library = library_for(mass) if mass.shape[0] == 1 and mass.numel() else None
-    levels = _direct_levels(*mass.shape[2:])
-    if library is None or not levels:
+    levels = _direct_levels(*mass.shape[2:]) if mass.shape[0] == 1 and mass.numel() else 0
+    if not levels:
         return None
-    mass, shapes = mass.contiguous(), _level_shapes(mass.shape, levels)
+    shapes = _level_shapes(mass.shape, levels)
     sums = mass.new_empty(sum(math.prod(shape) for shape in shapes))
-    problem = make_problem(_Sums, (*mass.shape[1:], levels), mass, sums)
-    library.call("sum_levels", problem)
+    if not run("sum_levels", (*mass.shape[1:], levels), mass, sums, parts=1, work=0):
+        return None
     top, halves = convolve_pairs(sums[-math.prod(shapes[-1]) :].view(shapes[-1]))
     return (top.clone(),), (sums, halves, shapes[-1], levels)
 
 
 def backward(kept: Any, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -> tuple[Tensor] | None:
     """The gradient of the masses."""
-    library = library_for(inputs[0])
-    if kept is None and (result := forward(True, *inputs)) is not None:
+    (mass,) = inputs
+    if kept is None and (result := forward(True, mass)) is not None:
         kept = result[1]
-    if kept is None or library is None:
+    if kept is None:
         return None
     sums, halves, shape, levels = kept
-    mass = inputs[0].contiguous()
-    problem = make_problem(_Sums, (*mass.shape[1:], levels), mass, sums)
-    grad = convolve_pairs_backward(grads[0], halves).reshape(shape).contiguous()
+    grad = convolve_pairs_backward(grads[0], halves).reshape(shape)
     grad_mass, room = mass.new_empty(mass.shape), sums.new_empty(sums.numel() - grad.numel())
-    library.call("sum_levels_backward", problem, grad, grad_mass, room)
-    return (grad_mass,)
+    given = (mass, sums, grad, grad_mass, room)
+    return (grad_mass,) if run("sum_levels_backward", (*mass.shape[1:], levels), *given, parts=1, work=0) else None
 
 
 def _direct_levels(numbers: int, size: int) -> int:

@@ -12,7 +12,7 @@ typedef void Team(void (*function)(void *), void *data, unsigned threads, unsign
 
 typedef struct {
     Part *part;
-    void *const *with;
+    const void *problem;
     int64_t count, parts, next;
     int failed;
 } Work;
@@ -22,17 +22,17 @@ static void take_parts(void *data) {
     Work *work = data;
     for (int64_t p; (p = __atomic_fetch_add(&work->next, 1, __ATOMIC_RELAXED)) < work->parts;) {
         int64_t first = work->count * p / work->parts, last = work->count * (p + 1) / work->parts;
-        if (work->part(work->with, first, last)) __atomic_store_n(&work->failed, 1, __ATOMIC_RELAXED);
+        if (work->part(work->problem, first, last)) __atomic_store_n(&work->failed, 1, __ATOMIC_RELAXED);
     }
 }
 
 /* Calls a function for ranges that cover 0..count; returns 1 if an allocation failed in any of them. The team are torch's
    own threads: others would compete with them, because they spin for some milliseconds after their work is done. Without
    a team there is one thread. */
-int in_parts(Part *part, void *const *with, int64_t count, int64_t threads, Team *team) {
+int in_parts(Part *part, const void *problem, int64_t count, int64_t threads, Team *team) {
     int64_t parts = threads * PARTS_OF_A_THREAD < count ? threads * PARTS_OF_A_THREAD : count;
-    Work work = {part, with, count, parts, 0, 0};
-    if (threads == 1 || !team) return part(with, 0, count);
+    Work work = {part, problem, count, parts, 0, 0};
+    if (threads == 1 || !team) return part(problem, 0, count);
     team(take_parts, &work, (unsigned)threads, 0);
     return work.failed;
 }

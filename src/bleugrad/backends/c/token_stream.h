@@ -5,7 +5,7 @@
 
 #include "windows.h"
 
-/* Inputs and outputs of a pass; it is a forward pass if grad is NULL. */
+/* Outputs of a forward pass, or inputs and outputs of a backward pass; what the other one needs is NULL. */
 typedef struct {
     REAL *out;                                      /* (T, B, N) */
     const REAL *grad;                               /* (T, B, N) */

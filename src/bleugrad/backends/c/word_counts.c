@@ -6,6 +6,8 @@ typedef struct {
     const REAL *opening;        /* (T, B) */
     const int64_t *limits;      /* (B,) */
     const REAL *alive, *stop;   /* (T, B) and (B, T + 1), or NULL if every hypothesis ends at its limit */
+    REAL *probs;                /* (B, T + 1), or its gradient */
+    REAL *grad_opening, *grad_alive, *grad_stop;
 } Counts;
 
 /* Probabilities that token t does not end the sequence, and that it opens a word, as the first token always does. */
@@ -36,10 +38,8 @@ static void add_end(double *restrict sum, const double *restrict reached, double
     for (int64_t w = 0; share != 0 && w <= length; w++) sum[w] += share * reached[w];
 }
 
-/* probs (B, T + 1). Returns 1 if an allocation fails. */
-int word_counts(void *const *with, int64_t first, int64_t last) {
-    const Counts *of = with[0];
-    REAL *probs = with[1];
+int word_counts(const void *problem, int64_t first, int64_t last) {
+    const Counts *of = problem;
     int64_t size = of->steps + 1;
     double *room = malloc(3 * size * sizeof(double)), *sum = room + 2 * size;
     if (!room) return 1;
@@ -54,7 +54,7 @@ int word_counts(void *const *with, int64_t first, int64_t last) {
             now = next, next = other;
             add_end(sum, now, ends(of, b, t + 1), t + 1);
         }
-        for (int64_t w = 0; w < size; w++) probs[b * size + w] = (REAL)sum[w];
+        for (int64_t w = 0; w < size; w++) of->probs[b * size + w] = (REAL)sum[w];
     }
     free(room);
     return 0;
@@ -76,14 +76,10 @@ static void fill_stretch(const Counts *of, double *rows, int64_t sentence, int64
         add_token(rows + of->steps + 1, rows, token_at(of, sentence, t), t);
 }
 
-/* grad_opening (T, B) from grad (B, T + 1), with grad_alive (T, B) and grad_stop (B, T + 1) if lengths are random.
-   Returns 1 if an allocation fails.
-
-   About sqrt(T) of the distributions are saved; those between are computed again. */
-int word_counts_backward(void *const *with, int64_t first, int64_t last) {
-    const Counts *of = with[0];
-    const REAL *grad = with[1];
-    REAL *grad_opening = with[2], *grad_alive = with[3], *grad_stop = with[4];
+/* About sqrt(T) of the distributions are saved; those between are computed again. */
+int word_counts_backward(const void *problem, int64_t first, int64_t last) {
+    const Counts *of = problem;
+    REAL *grad_opening = of->grad_opening, *grad_alive = of->grad_alive, *grad_stop = of->grad_stop;
     int64_t size = of->steps + 1, height = 1;
     while (height * height < size) height++;
     double *kept = malloc((2 * height + 3) * size * sizeof(double)), *rows = kept + height * size;
@@ -91,7 +87,7 @@ int word_counts_backward(void *const *with, int64_t first, int64_t last) {
     if (!kept) return 1;
     for (int64_t b = first; b < last; b++) {
         int64_t limit = of->limits[b];
-        for (int64_t w = 0; w < size; w++) given[w] = grad[b * size + w], back[w] = 0;
+        for (int64_t w = 0; w < size; w++) given[w] = of->probs[b * size + w], back[w] = 0;
         for (int64_t t = of->steps - 1; t >= limit; t--) {
             grad_opening[t * of->batch + b] = 0;
             if (of->stop) grad_alive[t * of->batch + b] = grad_stop[b * size + t + 1] = 0;

@@ -7,6 +7,7 @@ typedef struct {
     const REAL *probs;                   /* (T, B, L) */
     const int64_t *starts, *spans;       /* (B, W) */
     const uint8_t *continued;            /* (B, W) */
+    REAL *products, *grad_probs;         /* (T, B, W), or their gradient; zeros that are laid out like probs */
 } Words;
 
 /* Whether the last token of the word can be at position e. */
@@ -14,10 +15,8 @@ static inline int word_fits(const Words *of, int64_t word, int64_t e) {
     return of->continued[word] ? e == of->spans[word] - 1 : e >= of->spans[word] - 1;
 }
 
-/* (T, B, W), for some sentences. */
-int word_products(void *const *with, int64_t first, int64_t last) {
-    const Words *of = with[0];
-    REAL *out = with[1];
+int word_products(const void *problem, int64_t first, int64_t last) {
+    const Words *of = problem;
     int64_t next = of->step + 1; /* from one token of a word to that at the next position */
     for (int64_t e = 0; e < of->steps; e++)
         for (int64_t b = first; b < last; b++)
@@ -28,17 +27,13 @@ int word_products(void *const *with, int64_t first, int64_t last) {
                     product = *token;
                     for (int64_t k = 1; k < of->spans[w]; k++) product *= token[k * next];
                 }
-                out[e * of->batch * of->words + w] = product;
+                of->products[e * of->batch * of->words + w] = product;
             }
     return 0;
 }
 
-/* Adds the gradient of probs, from grad (T, B, W), to grad_probs, which is laid out like probs. Returns 1 if an
-   allocation fails. */
-int word_products_backward(void *const *with, int64_t first, int64_t last) {
-    const Words *of = with[0];
-    const REAL *grad = with[1];
-    REAL *grad_probs = with[2];
+int word_products_backward(const void *problem, int64_t first, int64_t last) {
+    const Words *of = problem;
     int64_t next = of->step + 1; /* from one token of a word to that at the next position */
     REAL *before = malloc((of->steps + 1) * sizeof(REAL));
     if (!before) return 1;
@@ -47,15 +42,15 @@ int word_products_backward(void *const *with, int64_t first, int64_t last) {
             for (int64_t w = b * of->words; w < (b + 1) * of->words; w++) {
                 if (!word_fits(of, w, e)) continue;
                 int64_t span = of->spans[w], begin = (e - span + 1) * of->step + b * of->sentence + of->starts[w];
-                REAL after = grad[e * of->batch * of->words + w];
+                REAL after = of->products[e * of->batch * of->words + w];
                 if (span == 1) {
-                    grad_probs[begin] += after;
+                    of->grad_probs[begin] += after;
                     continue;
                 }
                 before[0] = 1;
                 for (int64_t k = 0; k + 1 < span; k++) before[k + 1] = before[k] * of->probs[begin + k * next];
                 for (int64_t k = span - 1; k >= 0; k--) {
-                    grad_probs[begin + k * next] += after * before[k];
+                    of->grad_probs[begin + k * next] += after * before[k];
                     after *= of->probs[begin + k * next];
                 }
             }

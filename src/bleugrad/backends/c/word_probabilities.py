@@ -2,40 +2,30 @@
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from bleugrad.backends.c.library import Problem, fields, library_for, make_problem
+from bleugrad.backends.c.library import run
 from bleugrad.backends.dispatch import Outputs
-
-
-class _Words(Problem):
-    _fields_ = fields("steps batch columns words step sentence", "probs starts spans continued")
 
 
 def forward(keep: bool, match_probs: Tensor, *words: Tensor) -> tuple[Outputs, None] | None:
     """See :data:`bleugrad.backends.operations.word_probabilities`."""
-    if (library := library_for(match_probs)) is None:
-        return None
     products = match_probs.new_empty(*match_probs.shape[:2], words[0].shape[1])
-    library.run("word_products", _problem(match_probs, *words), products.numel(), products)
-    return (products,), None
+    return ((products,), None) if _run("word_products", match_probs, words, products, None) else None
 
 
 def backward(kept: None, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -> tuple[Tensor] | None:
     """The gradient of the match probabilities."""
-    if (library := library_for(inputs[0])) is None:
-        return None
-    words = _problem(*inputs)
-    grad_probs = torch.zeros_like(words.inputs[0])  # with the same strides
-    written = grad_probs if grad_probs.is_contiguous() else grad_probs.transpose(0, 1)
-    library.run("word_products_backward", words, grads[0].numel(), grads[0], written)
-    return (grad_probs,)
+    match_probs, *words = inputs
+    swapped = match_probs.transpose(0, 1).is_contiguous()
+    found = match_probs.new_zeros(match_probs.transpose(0, 1).shape if swapped else match_probs.shape)
+    done = _run("word_products_backward", match_probs, words, grads[0], found)
+    return (found.transpose(0, 1) if swapped else found,) if done else None
 
 
-def _problem(probs: Tensor, starts: Tensor, spans: Tensor, continued: Tensor) -> Any:
-    if not probs.transpose(0, 1).is_contiguous():
-        probs = probs.contiguous()
-    problem = make_problem(_Words, (*probs.shape, starts.shape[1], *probs.stride()[:2]), None, starts, spans, continued)
-    problem.probs, problem.inputs[0] = probs.data_ptr(), probs  # either layout will do
-    return problem
+def _run(name: str, probs: Tensor, words: Any, products: Tensor, grad_probs: Tensor | None) -> bool:
+    """Probabilities (T, B, L) are read as they lie in memory, which may be (B, T, L)."""
+    (steps, batch, columns), rows = probs.shape, probs.transpose(0, 1)
+    strides, probs = ((columns, steps * columns), rows) if rows.is_contiguous() else ((batch * columns, columns), probs)
+    sizes, given = (steps, batch, columns, products.shape[2], *strides), (probs, *words, products, grad_probs)
+    return run(name, sizes, *given, parts=batch, work=products.numel())
