@@ -1,9 +1,10 @@
-"""What differs between devices: whether values are read back, and which of them Triton kernels run on."""
+"""What differs between devices: whether values are read back, their floating types, and where Triton kernels run."""
 
 import functools
 import os
 from importlib.util import find_spec
 
+import torch
 from torch import Tensor
 
 SYNCHRONOUS = {"cpu"}
@@ -13,6 +14,11 @@ There values are checked, and decide between shorter ways. Elsewhere reading wou
 GPU) and break graphs of launches, so nothing is read back: broken logits and ids outside the vocabulary make the loss
 NaN or end in an assertion of the device.
 """
+
+
+def widest_float(device: torch.device) -> torch.dtype:
+    """The most precise floating type of a device."""
+    return torch.float32 if device.type == "mps" else torch.float64
 
 
 def has_triton(tensor: Tensor) -> bool:

@@ -65,16 +65,8 @@ the logarithm of the sum of exp(sharpness * (logits - m)). With ``inplace`` the 
 """
 
 
-def _projected(
-    hidden: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    ids: Tensor,
-    targets: Tensor | None,
-    word_start: Tensor | None,
-    sharpness: float,
-    frozen: bool,
-) -> Outputs:
+def _projected(hidden: Tensor, weight: Tensor, bias: Tensor | None, *asked: Any) -> Outputs:
+    ids, targets, word_start, _, frozen = asked
     outputs = _gathered(hidden, ids, targets, word_start)
     return *outputs, outputs[0].new_empty(hidden.shape if frozen else 0)
 
@@ -126,7 +118,7 @@ counted_rows = Operation(
     outputs=5,
     shapes=_counted,
     gradients=("match_probs", "opening"),
-    backends=("c", "triton"),
+    backends=("c",),
 )
 """The rows of ``match_probs`` (B, T, C) that count, time first: (T', B, L), with ``extra`` rows of zeros after T.
 

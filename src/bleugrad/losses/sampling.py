@@ -8,7 +8,7 @@ from torch import Tensor
 
 from bleugrad.arguments import check_int, check_nonnegative
 from bleugrad.backends import operations
-from bleugrad.backends.dtypes import widest_float
+from bleugrad.backends.devices import widest_float
 from bleugrad.losses.base import BLEULossBase
 from bleugrad.matches.statistics import check_rows
 from bleugrad.outputs.rows import Rows, check_floating

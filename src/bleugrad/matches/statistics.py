@@ -103,15 +103,11 @@ def check_rows(probs: Tensor, targets: Targets) -> None:
     if math.isnan(found.sum()):
         bad = found.isnan() if targets.mask is None else found.isnan() & targets.mask
         if bad.any():
-            _raise_broken_row(bad, targets.of)
-
-
-def _raise_broken_row(bad: Tensor, of: str) -> None:
-    sentence, step = (int(index) for index in bad.nonzero()[0])
-    raise ValueError(
-        f"{of} holds NaN or +inf, or a row of only -inf, first at sentence {sentence}, position {step}; "
-        "expected finite logits (-inf is allowed, but not for a whole row)"
-    )
+            sentence, step = (int(index) for index in bad.nonzero()[0])
+            raise ValueError(
+                f"{targets.of} holds NaN or +inf, or a row of only -inf, first at sentence {sentence}, position {step};"
+                " expected finite logits (-inf is allowed, but not for a whole row)"
+            )
 
 
 def counted_first(probs: Tensor, targets: Targets) -> Tensor:

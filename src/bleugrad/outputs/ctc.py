@@ -7,7 +7,6 @@ from torch import Tensor
 
 from bleugrad.arguments import check_id
 from bleugrad.backends import operations
-from bleugrad.backends.dtypes import compute_dtype
 from bleugrad.matches.frames import frame_statistics
 from bleugrad.matches.method import MatchMethod
 from bleugrad.matches.statistics import ExpectedStatistics
@@ -76,7 +75,7 @@ class CTC(UnalignedOutput):
         if order is not None:
             logits = logits.gather(1, order[..., None].expand_as(logits))
         loss = torch.nn.functional.ctc_loss(
-            logits.log_softmax(-1, dtype=compute_dtype(logits)).transpose(0, 1),
+            logits.log_softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32)).transpose(0, 1),
             labels,
             targets.limits,
             number,

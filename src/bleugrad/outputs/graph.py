@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from bleugrad.backends import operations
-from bleugrad.backends.dtypes import compute_dtype, widest_float
+from bleugrad.backends.devices import widest_float
 from bleugrad.matches.method import MatchMethod
 from bleugrad.matches.paths import path_statistics
 from bleugrad.matches.statistics import ExpectedStatistics
@@ -102,7 +102,9 @@ class Graph(UnalignedOutput):
         if checked and mask is not None and not bool((mask == (vertex < limits[:, None])).all()):
             raise ValueError("mask leaves out vertices before others that count; expected True first, as lengths do")
         possible = (vertex > vertex[:, None]) & (vertex < limits[:, None, None])
-        scores = self.transitions.to(compute_dtype(self.logits)).masked_fill(~possible, -torch.inf)
+        scores = self.transitions.to(torch.promote_types(self.logits.dtype, torch.float32)).masked_fill(
+            ~possible, -torch.inf
+        )
         leaving = vertex < limits[:, None] - 1
         probs = scores.masked_fill(~leaving[..., None], 0).softmax(-1).masked_fill(~possible, 0)
         if checked and (bad := probs.isnan().any(-1)).any():

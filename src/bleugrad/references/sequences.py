@@ -154,21 +154,20 @@ def prepare_references(
     vocabulary: int | None = None,
     eos_id: int | None = None,
     ignore_index: int = -100,
-    name: str = "references",
 ) -> References:
     """References from a (B, R) or (B, K, R) tensor or from nested lists, cut before their first ``eos_id``."""
     if not isinstance(references, Tensor):
-        references = _stack_lists(name, references, ignore_index)
-    ids = check_ids(name, references).to(device)
+        references = _stack_lists(references, ignore_index)
+    ids = check_ids("references", references).to(device)
     if ids.dim() == 2:
         ids = ids.unsqueeze(1)
     if ids.dim() != 3:
-        raise ValueError(f"{name} has shape {tuple(references.shape)}; expected (B, R) or (B, K, R)")
-    check_batch(name, ids.shape[0], batch, of)
+        raise ValueError(f"references has shape {tuple(references.shape)}; expected (B, R) or (B, K, R)")
+    check_batch("references", ids.shape[0], batch, of)
     if ids.shape[1] == 0:
-        raise ValueError(f"{name} has shape {tuple(ids.shape)}; expected at least one reference per sentence")
+        raise ValueError(f"references has shape {tuple(ids.shape)}; expected at least one reference per sentence")
     valid = ids != ignore_index
-    check_range(name, ids, valid, vocabulary, ignore_index)
+    check_range("references", ids, valid, vocabulary, ignore_index)
     return _with_a_column(*close_up(ids, valid, eos_id))
 
 
@@ -177,27 +176,28 @@ def _with_a_column(ids: Tensor, lengths: Tensor) -> References:
     return References(ids if ids.shape[2] else torch.nn.functional.pad(ids, (0, 1)), lengths)
 
 
-def _stack_lists(name: str, references: IdLists, ignore_index: int) -> Tensor:
+def _stack_lists(references: IdLists, ignore_index: int) -> Tensor:
     """A (B, R) or (B, K, R) tensor of nested lists, whose depth is read off the first entry found."""
     if not isinstance(references, Sequence) or isinstance(references, str):
-        raise TypeError(f"{name} is a {type(references).__name__}; expected a tensor or nested lists of token ids")
+        raise TypeError(f"references is a {type(references).__name__}; expected a tensor or nested lists of token ids")
     for index, row in enumerate(references):
         if isinstance(row, str) or not isinstance(row, Sequence):
-            raise TypeError(f"{name}[{index}] is a {type(row).__name__}; expected a list of token ids or of references")
+            raise TypeError(
+                f"references[{index}] is a {type(row).__name__}; expected a list of token ids or of references"
+            )
     depths = {isinstance(entry, Sequence) and not isinstance(entry, str) for row in references for entry in row}
     if len(depths) == 2:
         raise ValueError(
-            f"{name} mixes ids with lists of ids; expected one list of ids per sentence, or a list of such lists"
+            "references mixes ids with lists of ids; expected one list of ids per sentence, or a list of such lists"
         )
-    nested = True in depths
-    if not nested:
-        return pad_lists(name, cast(Sequence[Sequence[int]], references), ignore_index)
+    if True not in depths:
+        return pad_lists("references", cast(Sequence[Sequence[int]], references), ignore_index)
     for index, row in enumerate(references):
         if len(row) == 0:
-            raise ValueError(f"{name}[{index}] has no reference; expected at least one per sentence")
+            raise ValueError(f"references[{index}] has no reference; expected at least one per sentence")
     most = max(len(row) for row in references)
     flat = [reference for row in references for reference in (*row, *((),) * (most - len(row)))]
-    return pad_lists(name, flat, ignore_index).view(len(references), most, -1)
+    return pad_lists("references", flat, ignore_index).view(len(references), most, -1)
 
 
 class Positions(NamedTuple):

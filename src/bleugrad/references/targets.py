@@ -58,7 +58,6 @@ def prepare_targets(
     aligned: bool = True,
     lengths: Tensor | None = None,
     of: str = "logits",
-    name: str = "references",
 ) -> Targets:
     """The targets of an output of ``shape`` (B, T, V), checked.
 
@@ -79,7 +78,6 @@ def prepare_targets(
             any does not count.
         lengths: (B,), positions of each sentence that count, if the mask agrees; None for all.
         of: what messages call the output.
-        name: what messages call the references.
     """
     batch, steps, vocabulary = shape
     if eos_id is not None:
@@ -109,7 +107,6 @@ def prepare_targets(
             vocabulary=vocabulary,
             eos_id=eos_id,
             ignore_index=ignore_index,
-            name=name,
         )
     elif counted.references is not None:
         tokens = counted.references

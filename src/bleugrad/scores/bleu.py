@@ -8,7 +8,7 @@ from torch import Tensor
 
 from bleugrad.arguments import check_nonnegative, check_order, check_weights
 from bleugrad.backends import operations
-from bleugrad.backends.dtypes import widest_float
+from bleugrad.backends.devices import widest_float
 from bleugrad.distributed import Pool
 from bleugrad.lengths.lengths import FixedLengths, Lengths
 from bleugrad.matches.statistics import ExpectedStatistics

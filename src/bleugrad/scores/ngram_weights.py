@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from bleugrad.backends.dtypes import widest_float
+from bleugrad.backends.devices import widest_float
 from bleugrad.references.sequences import References, reads_back
 
 

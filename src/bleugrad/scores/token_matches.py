@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from bleugrad.backends.dtypes import widest_float
+from bleugrad.backends.devices import widest_float
 from bleugrad.backends.torch.ngram_clips import count_numbers, ngram_numbers
 from bleugrad.lengths.lengths import FixedLengths
 from bleugrad.matches.parts import Weigh

@@ -25,8 +25,6 @@ SPECIAL = {
     ("frame_matches_gradient_kernel", "targets"): "i32",
 }
 OPTIONAL = {
-    "counted_rows_kernel": "opening order",
-    "counted_rows_gradient_kernel": "opened boundary alive stop out_opening order",
     "exact_matches_kernel": "alive opening spans",
     "exact_matches_gradient_kernel": "alive opening spans",
     "row_probabilities_kernel": "targets word_start",

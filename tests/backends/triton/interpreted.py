@@ -5,7 +5,6 @@
 
 import dataclasses
 import importlib
-import itertools
 import pkgutil
 
 import pytest
@@ -13,7 +12,7 @@ import torch
 
 from bleugrad.backends import devices, last_used
 from tests.backends import test_devices
-from tests.backends.cases import counted_inputs, frames_and_gradient, loss_and_gradient
+from tests.backends.cases import frames_and_gradient, loss_and_gradient
 
 ALL = {"row_probabilities", "exact_matches", "ngram_clips"}
 
@@ -36,7 +35,7 @@ def interpreted(monkeypatch, torch_operations):
     ("name", "dtype", "others"),
     [
         ("tokens", torch.float32, set()),
-        ("eos", torch.bfloat16, {"counted_rows"}),
+        ("eos", torch.bfloat16, set()),
         ("words, end positions", torch.float32, {"segment_words", "word_counts", "word_probabilities"}),
         pytest.param("words", torch.float16, {"word_counts"}, marks=pytest.mark.slow),
         pytest.param("words, eos", torch.float32, {"word_counts"}, marks=pytest.mark.slow),
@@ -74,26 +73,6 @@ def test_ngram_counts_are_those_of_torch(interpreted, seed, references, width, v
     found, wanted = (importlib.import_module(name).forward(False, *inputs)[0] for name in names)
     for one, expected in zip(found, wanted, strict=True):
         torch.testing.assert_close(one, expected)
-
-
-@pytest.mark.parametrize("holes", [False, True], ids=["all", "holes"])
-@pytest.mark.parametrize("extra", [0, 2])
-def test_counted_rows_are_those_of_torch(interpreted, rng, holes, extra):
-    names = [f"bleugrad.backends.{backend}.counted_rows" for backend in ("triton", "torch")]
-    kernels, definition = map(importlib.import_module, names)
-    for eos, words in itertools.product((0, 1), (False, True)):
-        inputs = counted_inputs(rng, 3, 5, eos, words, holes, extra, torch.float32)
-        (found, _), (wanted, _) = kernels.forward(True, *inputs), definition.forward(True, *inputs)
-        grads = [torch.randn_like(one) if one.numel() else None for one in wanted]
-        for given in (grads, [None, *grads[1:]] if eos or words else grads, [grads[0], None, None, None, None]):
-            arguments = (None, (True, words), given, wanted, inputs)
-            pairs = zip(
-                (*found, *kernels.backward(*arguments)), (*wanted, *definition.backward(*arguments)), strict=True
-            )
-            for one, expected in pairs:
-                assert (one is None) == (expected is None)
-                if one is not None:
-                    torch.testing.assert_close(one, expected, rtol=0, atol=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of numpy, which interprets

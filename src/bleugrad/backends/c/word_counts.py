@@ -7,9 +7,6 @@ from torch import Tensor
 from bleugrad.backends.c.library import run
 from bleugrad.backends.dispatch import Outputs
 
-DIRECT_STEPS = 1024
-"""Up to this many tokens of a fixed length O(T^2) time is less than that of transforms."""
-
 
 def forward(keep: bool, *inputs: Any) -> tuple[Outputs, None] | None:
     """See :data:`bleugrad.backends.operations.word_counts`."""
@@ -26,8 +23,5 @@ def backward(kept: None, needs: Any, grads: Any, outputs: Outputs, inputs: Any) 
 
 
 def _run(name: str, inputs: Any, *rest: Tensor | None) -> bool:
-    opening, _, alive, _ = inputs
-    steps, batch = opening.shape
-    if not opening.numel() or (alive is None and steps > DIRECT_STEPS):
-        return False
-    return run(name, (steps, batch), *inputs, *rest, parts=batch, work=steps * opening.numel())
+    (steps, batch), size = inputs[0].shape, inputs[0].numel()
+    return size > 0 and run(name, (steps, batch), *inputs, *rest, parts=batch, work=steps * size)

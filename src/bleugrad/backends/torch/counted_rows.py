@@ -17,64 +17,52 @@ def forward(
     ends: Tensor,
     columns: int,
     extra: int,
-) -> tuple[Outputs, None]:
-    """See :data:`bleugrad.backends.operations.counted_rows`."""
-    pad = torch.nn.functional.pad
-    rows = pad(counted_first(match_probs, order, limits), (0, 0, 0, extra))
-    position = torch.arange(rows.shape[1] + 1, device=limits.device)
-    opened, boundary, alive, stop = (rows.new_empty(0) for _ in range(4))  # outputs of operators share no memory
-    if columns < rows.shape[2]:
-        alive, stop = 1 - rows[..., -1].t(), pad(rows[..., -1], (0, 1)) + (position == ends[:, None])
+) -> tuple[Outputs, Tensor]:
+    """See :data:`bleugrad.backends.operations.counted_rows`. Everything about a position is moved in one row."""
+    rows = match_probs if opening is None else torch.cat([match_probs, opening[..., None]], 2)
+    rows = rows.transpose(0, 1)
+    if order is not None:
+        rows = rows.gather(0, order.t()[..., None].expand_as(rows))
+    if extra:
+        rows = torch.nn.functional.pad(rows, (0, 0, 0, 0, 0, extra))
+    position = torch.arange(len(rows) + 1, device=limits.device)[:, None]
+    after = position[:-1] >= limits
+    rows = rows.masked_fill(after[..., None], 0)
+    probs, end, opens = rows.split([columns, match_probs.shape[2] - columns, int(opening is not None)], 2)
+    opened = boundary = alive = stop = None
+    if end.shape[2]:
+        end = end.squeeze(2)
+        alive, stop = 1 - end, torch.nn.functional.pad(end.t(), (0, 1)) + (position == ends).t()
     if opening is not None:
-        opened = pad(counted_first(opening, order, limits), (0, extra))
-        if extra:
-            opened = opened.masked_fill(position[:-1] >= limits[:, None], 1)
-        bounds = opened if columns == rows.shape[2] else opened + rows[..., -1]
-        boundary = bounds.roll(-1, 1).masked_fill(position[1:] >= ends[:, None], 1).t().contiguous()
-        opened = opened.t().contiguous()
-    probs = rows[..., :columns].transpose(0, 1).clone(memory_format=torch.contiguous_format)
-    return (probs, opened, boundary, alive.contiguous(), stop), None
+        opened = opens.squeeze(2).masked_fill(after, 1) if extra else opens.squeeze(2).contiguous()
+        bounds = opened if alive is None else opened + end
+        boundary = bounds.roll(-1, 0).masked_fill(position[1:] >= ends, 1)  # about the next token
+    found = (rows.new_empty(0) if one is None else one for one in (opened, boundary, alive, stop))  # share no memory
+    return (probs.contiguous(), *found), after
 
 
-def backward(kept: None, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -> tuple[Tensor, Tensor | None]:
-    """The gradients of ``match_probs`` and ``opening``."""
+def backward(
+    kept: Tensor | None, needs: Any, grads: Any, outputs: Outputs, inputs: Any
+) -> tuple[Tensor, Tensor | None]:
+    """The gradients of ``match_probs`` and ``opening``: those of the rows, moved back."""
     match_probs, opening, order, limits, ends, columns, _ = inputs
     given = (None if grad is None or not grad.numel() else grad for grad in grads)  # some outputs are empty
     of_probs, of_opened, of_boundary, of_alive, of_stop = given
-    (steps, batch), of_opening = outputs[0].shape[:2], None
-    of_rows = match_probs.new_zeros(batch, steps, match_probs.shape[2])
-    if of_probs is not None:
-        of_rows[..., :columns] = of_probs.transpose(0, 1)
-    of_bounds = match_probs.new_zeros(batch, steps)
-    if of_boundary is not None:
-        inside = torch.arange(1, max(1, steps), device=limits.device)[:, None] < ends
-        of_bounds[:, 1:] = torch.where(inside, of_boundary[:-1], 0).t()
-    if columns < match_probs.shape[2]:
-        of_rows[..., -1] = of_bounds
-        of_rows[..., -1] += 0 if of_stop is None else of_stop[:, :-1]
-        of_rows[..., -1] -= 0 if of_alive is None else of_alive.t()
+    (steps, batch), every = outputs[0].shape[:2], match_probs.shape[2]
+    position = torch.arange(steps + 1, device=limits.device)[:, None]
+    if of_boundary is None:
+        of_bounds = match_probs.new_zeros(steps, batch)
+    else:
+        of_bounds = of_boundary.masked_fill(position[1:] >= ends, 0).roll(1, 0)  # the last is masked
+    parts = [match_probs.new_zeros(steps, batch, columns) if of_probs is None else of_probs]
+    if columns < every:
+        of_end = of_bounds if of_alive is None else of_bounds - of_alive
+        parts.append((of_end if of_stop is None else of_end + of_stop[:, :-1].t())[..., None])
     if opening is not None:
-        of_opened = of_bounds if of_opened is None else of_bounds + of_opened.t()
-        of_opening = counted_first_backward(of_opened, order, limits, opening)
-    return counted_first_backward(of_rows, order, limits, match_probs), of_opening
-
-
-def counted_first(values: Tensor, order: Tensor | None, limits: Tensor) -> Tensor:
-    """Move the positions that count, of (B, T) or (B, T, L), to the front, with 0 after them; None is all, as it is."""
-    if order is None:
-        return values
-    after = torch.arange(values.shape[1], device=values.device) >= limits[:, None]
-    if values.dim() == 3:
-        order, after = order[..., None].expand_as(values), after[..., None]
-    return values.gather(1, order).masked_fill(after, 0)
-
-
-def counted_first_backward(grad: Tensor, order: Tensor | None, limits: Tensor, values: Tensor) -> Tensor:
-    """The gradient of the values of :func:`counted_first`; positions after the last of the values are left out."""
-    grad = grad[:, : values.shape[1]]
-    if order is None:
-        return grad.contiguous()
-    after = torch.arange(values.shape[1], device=values.device) >= limits[:, None]
-    if values.dim() == 3:
-        order, after = order[..., None].expand_as(values), after[..., None]
-    return torch.zeros_like(grad).scatter_add(1, order, grad.masked_fill(after, 0))
+        parts.append((of_bounds if of_opened is None else of_bounds + of_opened)[..., None])
+    after = position[:-1] >= limits if kept is None else kept
+    rows = torch.cat(parts, 2).masked_fill_(after[..., None], 0)[: match_probs.shape[1]]
+    if order is not None:
+        rows = torch.zeros_like(rows).scatter_add_(0, order.t()[..., None].expand_as(rows), rows)
+    rows = rows.transpose(0, 1)
+    return rows[..., :every].contiguous(), None if opening is None else rows[..., every]

@@ -5,8 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from bleugrad.backends.devices import SYNCHRONOUS
-from bleugrad.backends.dtypes import widest_float
+from bleugrad.backends.devices import SYNCHRONOUS, widest_float
 
 
 def frame_length_distribution(blank: Tensor, again: Tensor) -> Tensor:

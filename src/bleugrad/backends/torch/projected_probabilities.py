@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from bleugrad.backends.dispatch import Outputs
-from bleugrad.backends.dtypes import compute_dtype
 from bleugrad.backends.operations import projected_probabilities, row_probabilities
 from bleugrad.backends.torch.row_probabilities import Block, blocks, part_of
 
@@ -50,7 +49,7 @@ def backward(kept: None, needs: tuple[bool, ...], grads: Any, outputs: Outputs, 
     hidden, weight, bias, ids, targets, word_start, sharpness, frozen = inputs
     if frozen and not any(needs[1:]):
         return [_frozen_gradient(grads, outputs, inputs).to(hidden.dtype), None, None]
-    shapes, dtype = (hidden.shape, weight.shape, weight.shape[:1]), compute_dtype(hidden)
+    shapes, dtype = (hidden.shape, weight.shape, weight.shape[:1]), torch.promote_types(hidden.dtype, torch.float32)
     found = [hidden.new_zeros(shape, dtype=dtype) if need else None for shape, need in zip(shapes, needs, strict=True)]
     of_hidden, of_weight, of_bias = found
     for block, logits in _logit_chunks(hidden, weight, bias):
@@ -131,7 +130,10 @@ def _logit_chunks(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Iterat
     batch, steps, width = hidden.shape
     vocabulary = weight.shape[0]
     height = min(batch * steps, max(LEAST_ROWS, hidden.numel() // vocabulary))
-    buffer, kind = hidden.new_empty(height, vocabulary, dtype=weight.dtype), compute_dtype(hidden)
+    buffer, kind = (
+        hidden.new_empty(height, vocabulary, dtype=weight.dtype),
+        torch.promote_types(hidden.dtype, torch.float32),
+    )
     for block in blocks(batch, steps, height):
         states = hidden[block].to(weight.dtype).reshape(-1, width)
         logits = torch.mm(states, weight.t(), out=buffer[: states.shape[0]])

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from bleugrad.backends.dispatch import Outputs
-from bleugrad.backends.dtypes import compute_dtype
 from bleugrad.backends.operations import sampled_tokens
 from bleugrad.backends.torch.row_probabilities import row_blocks
 
@@ -15,7 +14,7 @@ def forward(keep: bool, logits: Tensor, uniform: Tensor) -> tuple[Outputs, Any]:
     """See :data:`bleugrad.backends.operations.sampled_tokens`."""
     tokens, greedy = sampled_tokens.shapes(logits, uniform)
     for block in row_blocks(logits):
-        probs = logits[block].softmax(-1, dtype=compute_dtype(logits))
+        probs = logits[block].softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32))
         tokens[block], greedy[block] = draw_tokens(probs, uniform[block]), probs.argmax(-1)
     return (tokens, greedy), None
 

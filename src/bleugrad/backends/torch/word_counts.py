@@ -1,76 +1,65 @@
-"""The number of words: in pairs for a fixed length, token by token for a random one."""
+"""The number of words, token by token."""
 
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
+from bleugrad.backends.devices import widest_float
 from bleugrad.backends.dispatch import Outputs
-from bleugrad.backends.dtypes import widest_float
-from bleugrad.backends.torch.sum_distribution import convolve_pairs, convolve_pairs_backward
 
 
 def forward(
     keep: bool, opening: Tensor, limits: Tensor, alive: Tensor | None, stop: Tensor | None
 ) -> tuple[Outputs, None]:
-    """See :data:`bleugrad.backends.operations.word_counts`. O(T log^2 T) time per sentence, O(T^2) with ``stop``."""
-    if alive is not None and stop is not None:
-        rows = _reached(opening, alive)
-        return (sum(row * stop[:, step, None] for step, row in enumerate(rows)),), None  # type: ignore[return-value]
-    steps, batch = opening.shape
-    if opening.numel() == 0:
-        return (opening.new_ones(batch, steps + 1),), None
-    probs = convolve_pairs(_masses(opening, limits))[0][0, :, : steps + 1]
-    return (probs.to(opening.dtype).contiguous(),), None
+    """See :data:`bleugrad.backends.operations.word_counts`. O(T^2) time per sentence."""
+    lives, ends = _ending(opening, limits, alive, stop)
+    parts = (row * ends[:, step, None] for step, row in enumerate(_reached(opening, lives)))
+    counts = sum(parts, start=lives.new_zeros(()))
+    return (counts.to(opening.dtype),), None
 
 
 def backward(kept: None, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -> tuple[Tensor | None, ...]:
     """The gradients of ``opening``, ``alive`` and ``stop``, None for inputs that are None."""
     opening, limits, alive, stop = inputs
-    (grad,) = grads
-    steps = opening.shape[0]
-    grad_opening = torch.zeros_like(opening)
-    if opening.numel() == 0:
-        return grad_opening, *(None if one is None else torch.zeros_like(one) for one in (alive, stop))
-    if alive is None:
-        top, halves = convolve_pairs(_masses(opening, limits))
-        padded = torch.nn.functional.pad(grad.to(top.dtype), (0, top.shape[2] - grad.shape[1]))
-        of_masses = convolve_pairs_backward(padded[None], halves)[0]
-        counted = torch.arange(steps, device=limits.device) < limits[:, None]
-        grad_opening += (torch.where(counted, of_masses[..., 1] - of_masses[..., 0], 0)).t()
-        grad_opening[0] = 0
-        return grad_opening, None, None
-    grad_alive, grad_stop = torch.zeros_like(alive), torch.zeros_like(stop)
-    back, rows = torch.zeros_like(grad), _reached(opening, alive)
-    for step in range(steps, -1, -1):
-        grad_stop[:, step] = (grad * rows[step]).sum(1)
-        back = back + grad * stop[:, step, None]
+    lives, ends = _ending(opening, limits, alive, stop)
+    rows, grad = _reached(opening, lives), grads[0].to(lives.dtype)
+    of_opening, of_alive, of_stop, back = map(torch.zeros_like, (opening, lives, ends, grad))
+    for step in range(len(opening), -1, -1):
+        of_stop[:, step] = (grad * rows[step]).sum(1)
+        back = back + grad * ends[:, step, None]
         if step > 0:
-            before, lives = rows[step - 1], alive[step - 1, :, None]
-            opens = lives if step == 1 else opening[step - 1, :, None]
-            shifted = torch.nn.functional.pad(back[:, 1:], (0, 1))
+            before, shifted = rows[step - 1], pad(back[:, 1:], (0, 1))
+            opens, continues = _steps(opening, lives, step - 1)
             stays, moves = (before * back).sum(1), (before * shifted).sum(1)
-            grad_alive[step - 1] = moves if step == 1 else stays
-            grad_opening[step - 1] = 0 if step == 1 else moves - stays
-            back = back * (lives - opens) + shifted * opens
-    return grad_opening, grad_alive, grad_stop
+            of_alive[step - 1] = moves if step == 1 else stays
+            of_opening[step - 1] = 0 if step == 1 else moves - stays
+            back = back * continues + shifted * opens
+    return (of_opening, None, None) if alive is None else (of_opening, of_alive, of_stop)
+
+
+def _ending(opening: Tensor, limits: Tensor, alive: Tensor | None, stop: Tensor | None) -> tuple[Tensor, Tensor]:
+    """``alive`` and ``stop``; those of a fixed length, in float64, if there are none."""
+    if alive is not None and stop is not None:
+        return alive, stop
+    ends = torch.arange(len(opening) + 1, device=limits.device) == limits[:, None]
+    kind = widest_float(opening.device)
+    return torch.ones_like(opening, dtype=kind), ends.to(kind)
 
 
 def _reached(opening: Tensor, alive: Tensor) -> list[Tensor]:
-    """The probabilities (B, words) of reaching each length, 0 to T tokens; the first token always opens a word."""
+    """The probabilities (B, words) of reaching each length, 0 to T tokens."""
     steps, batch = opening.shape
-    rows = [torch.nn.functional.pad(opening.new_ones(batch, 1), (0, steps))]
+    rows = [pad(alive.new_ones(batch, 1), (0, steps))]
     for step in range(steps):
-        lives = alive[step][:, None]
-        opens = lives if step == 0 else opening[step][:, None]
-        longer = torch.nn.functional.pad(rows[-1][:, :-1], (1, 0))
-        rows.append(rows[-1] * (lives - opens) + longer * opens)
+        opens, continues = _steps(opening, alive, step)
+        rows.append(rows[-1] * continues + pad(rows[-1][:, :-1], (1, 0)) * opens)
     return rows
 
 
-def _masses(opening: Tensor, limits: Tensor) -> Tensor:
-    """1 + a sum of independent indicators: the masses (1, B, T, 2) of no word and one word per token, in float64."""
-    position = torch.arange(opening.shape[0], device=limits.device)
-    certain = torch.where(position == 0, 1.0, opening.t().to(widest_float(opening.device)))
-    opens = torch.where(position < limits[:, None], certain, 0)
-    return torch.stack([1 - opens, opens], 2)[None]
+def _steps(opening: Tensor, alive: Tensor, step: int) -> tuple[Tensor, Tensor]:
+    """The probabilities (B, 1) that a token opens and continues a word; the first token always opens one."""
+    lives = alive[step, :, None]
+    opens = opening[step, :, None] if step else lives
+    return opens, lives - opens
