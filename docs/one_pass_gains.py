@@ -47,7 +47,7 @@ def row(y: float, name: str, summary: translation.Summary) -> list[str]:
 
 
 def draw() -> str:
-    runs = one_pass_numbers.runs()
+    runs = {names: one for names, one in one_pass_numbers.runs().items() if "ce" in one["runs"]}
     bottom, parts = TOP + ROW * len(runs), []
     for number, (color, name) in enumerate(MARKS.values()):
         parts.append(f'<circle cx="{LABELS + 10 + 170 * number}" cy="14" r="6" fill="{color}"/>')

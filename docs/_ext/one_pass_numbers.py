@@ -12,6 +12,8 @@ FOLDER = RESULTS / "one_pass"
 KINDS = ("nat", "ctc", "graph")
 CORPORA = {
     "multi30k": "`multi30k`",
+    "multi30k_wide": "`multi30k`, 192 units",
+    "multi30k_distilled": "`multi30k`, 192 units, distilled targets",
     "tatoeba_tiny": "`tatoeba_tiny`",
     "builtin": "`builtin`",
     "builtin_long": "`builtin`, longer tuning",
@@ -75,8 +77,9 @@ def one_pass_choices() -> str:
     for (corpus, kind), summary in runs().items():
         bases = summary["runs"]["base"]
         converged = sum(run["converged"] for run in bases)
-        rates = sorted({one["learning_rate"] for run in summary["runs"]["ce"] for one in run["tries"]})
-        epochs = max(run["epochs"] for run in summary["runs"]["ce"])
+        tuned = summary["runs"]["exact"]
+        rates = sorted({one["learning_rate"] for run in tuned for one in run["tries"]})
+        epochs = max(run["epochs"] for run in tuned)
         rows.append(
             [
                 f"{CORPORA[corpus]}, `{kind}`",
@@ -186,6 +189,12 @@ NUMBERS |= {f"one-pass-speed-{way}": partial(_speed, way) for way in ("batches",
 
 
 @number
+def mbr_speed() -> str:
+    """The time of the package mbrs as a multiple of that of `bleugrad.mbr`, both with samples."""
+    return span(list(read("mbr/mbr.json")["ratios"].values()), lambda value: f"{value:.0f}")
+
+
+@number
 def one_pass_machine() -> str:
     machine = _plane()["machine"]
     return f"{machine['processor']}, torch {machine['torch']}"
@@ -232,6 +241,10 @@ USED = (
     "builtin nat exact clipped-mean",
     "builtin_long nat exact base",
     "builtin_distilled nat exact base",
+    "builtin graph exact ce",
+    "builtin graph exact clipped-mean",
+    "builtin graph exact-mix exact",
+    "builtin graph exact-sharp exact",
     "builtin ctc exact ce",
     "builtin ctc exact clipped-mean",
     "multi30k nat exact base",
@@ -240,6 +253,7 @@ USED = (
     "multi30k ctc exact ce",
     "multi30k ctc exact clipped-mean",
     "multi30k graph exact ce",
+    "multi30k_wide graph exact ce",
     "multi30k graph exact clipped-mean",
     "tatoeba_tiny nat exact base",
     "tatoeba_tiny nat exact ce",
@@ -248,3 +262,17 @@ USED = (
 """The gains that pages name: corpus, kind, objective, and what it is compared with."""
 
 NUMBERS |= {f"one-pass {name}": partial(_gain, *name.split()) for name in USED}
+
+
+def _graph(corpus: str, label: str) -> str:
+    """Test BLEU of `graph`, the mean over seeds."""
+    return translation.points(runs()[corpus, "graph"]["scores"][SEARCH]["systems"][label]["mean"])
+
+
+NUMBERS |= {
+    f"one-pass-graph {name}": partial(_graph, *name.split())
+    for name in (
+        "multi30k exact",
+        *(f"multi30k_{one} {label}" for one in ("wide", "distilled") for label in ("base", "exact")),
+    )
+}
