@@ -120,7 +120,7 @@ def token_statistics(
     word_start: Tensor | None = None,
     hypothesis_lengths: Tensor | None = None,
 ) -> ExpectedStatistics:
-    """What the score of token ids is made of; the arguments are those of :func:`token_score` and of ``bleu``."""
+    """Statistics behind a score of token ids; the arguments are those of :func:`token_score` and of ``bleu``."""
     prepared = _prepared(hypotheses, references, eos_id, ignore_index, hypothesis_lengths)
     return token_matches(*prepared, max_order, word_start).statistics()
 

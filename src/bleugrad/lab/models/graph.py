@@ -18,7 +18,7 @@ IMPOSSIBLE = -1e9
 """Score of a transition that cannot be: its probability is 0, and a row of them is no NaN."""
 
 BEST, LONGER = 16, 1.0
-"""Candidates of minimum Bayes risk decoding, and what their score has for each token."""
+"""Number of candidates of minimum Bayes risk decoding, and the bonus per token in their ranking."""
 
 
 class GraphModel(UpsampledModel):
