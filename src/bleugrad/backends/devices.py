@@ -1,4 +1,4 @@
-"""What differs between devices: whether values are read back, their floating types, and where Triton kernels run."""
+"""Differences between devices: whether values are read back, their floating types, and where Triton kernels run."""
 
 import functools
 import os

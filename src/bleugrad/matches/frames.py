@@ -26,7 +26,7 @@ from bleugrad.references.targets import Targets
 
 @dataclass(frozen=True)
 class Frames:
-    """What matches of CTC frames are counted from, time first."""
+    """Inputs of the matches of CTC frames, time first."""
 
     probs: Tensor  #: (T, B, L), of the tokens ``ids``.
     blank: Tensor  #: (T, B), of blank.

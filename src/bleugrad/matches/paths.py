@@ -20,7 +20,7 @@ from bleugrad.references.targets import Targets
 
 @dataclass(eq=False)
 class Paths:
-    """What matches along random paths are counted from."""
+    """Inputs of the matches along random paths."""
 
     probs: Tensor  #: (T, B, L), of the tokens ``ids`` at each vertex.
     transitions: Tensor  #: (B, T, T), of the transitions.

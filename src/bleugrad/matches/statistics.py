@@ -18,7 +18,7 @@ from bleugrad.references.words import word_probabilities
 
 @dataclass(eq=False)
 class RowWindows:
-    """What matches of independent rows are counted from, time first."""
+    """Inputs of the matches of independent rows, time first."""
 
     probs: Tensor  #: (T, B, L), probability that the window ending at t is the unit, token or word, of column j.
     patterns: Patterns  #: the distinct n-grams of each sentence.
@@ -41,7 +41,7 @@ class RowWindows:
 
 @dataclass(frozen=True)
 class ExpectedStatistics:
-    """What a score is made of."""
+    """Expected statistics that scores are computed from."""
 
     matches: Tensor  #: (B, N), expected clipped matches by the chosen method.
     lengths: Lengths  #: of the hypothesis, in the units of the references, tokens or words.

@@ -1,4 +1,4 @@
-"""What scores have in common, and scores of a corpus that are made of sums over its sentences."""
+"""Shared parts of the scores, and scores of a corpus that are made of sums over its sentences."""
 
 from abc import ABC, abstractmethod
 from typing import Protocol
