@@ -42,7 +42,10 @@ LAB = {
     "reports": AROUND | {"experiments"},
     "commands": AROUND | {"data", "models", "training", "experiments", "reports"},
 }
-PUBLIC = ("bleugrad", "bleugrad.hf", "bleugrad.metrics", "bleugrad.explanation", "bleugrad.outputs")
+PUBLIC = (
+    *("bleugrad", "bleugrad.hf", "bleugrad.metrics", "bleugrad.explanation", "bleugrad.outputs"),
+    "bleugrad.losses.recipe",
+)
 """What the laboratory may import: names in ``__all__`` of these packages."""
 
 

@@ -429,7 +429,7 @@ COMBINATIONS = [
     ("ExpectedBLEULoss", "adaptive", {"adaptive": True}),
     ("ExpectedBLEULoss", "end_positions", {"end_positions": 2}),
     ("ExpectedBLEULoss", "reduction", {"reduction": "none"}),
-    ("CandidateBLEULoss", "end_positions", {"end_positions": "half"}),
+    ("CandidateBLEULoss", "end_positions", {"end_positions": 3}),
     ("ReinforceLoss.from_samples", "greedy", {"greedy": LABELS}),
     *(
         (name, "process_group", {"process_group": GROUP, "reduction": reduction, **level})

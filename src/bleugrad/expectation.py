@@ -41,7 +41,7 @@ class Expectation(Generic[S]):
     eos_id: int | None = None
     ignore_index: int = -100
     sharpness: float = 1.0
-    end_positions: int | str = 0
+    end_positions: int = 0
     inplace: bool = False
 
     def __post_init__(self) -> None:
@@ -53,10 +53,9 @@ class Expectation(Generic[S]):
             check_int("eos_id", self.eos_id)
         if check_nonnegative("sharpness", self.sharpness) == 0:
             raise ValueError("sharpness is 0; expected a number above 0 (1 leaves the distributions as they are)")
-        number = 1 if self.end_positions == "half" else check_int("end_positions", self.end_positions)
-        if number < 0:
-            raise ValueError(f"end_positions is {self.end_positions}; expected 0 or more, or 'half'")
-        if number and self.eos_id is None:
+        if check_int("end_positions", self.end_positions) < 0:
+            raise ValueError(f"end_positions is {self.end_positions}; expected 0 or more")
+        if self.end_positions and self.eos_id is None:
             raise ValueError(f"end_positions is {self.end_positions} without eos_id; expected the id of EOS as eos_id")
 
 

@@ -11,8 +11,8 @@ OPTIONS = {
     "eos": {"eos_id": EOS},
     "words": {"word_start": STARTS},
     "words, eos": {"word_start": STARTS, "eos_id": EOS},
-    "recipe": {"level": "sentence", "eos_id": EOS, "end_positions": "half", "cross_entropy_weight": 1.0},
-    "words, end positions": {"word_start": STARTS, "eos_id": EOS, "end_positions": "half", "cross_entropy_weight": 0.5},
+    "recipe": {"level": "sentence", "eos_id": EOS, "end_positions": 3, "cross_entropy_weight": 1.0},
+    "words, end positions": {"word_start": STARTS, "eos_id": EOS, "end_positions": 1, "cross_entropy_weight": 0.5},
 }
 
 

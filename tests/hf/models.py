@@ -19,7 +19,7 @@ LINES = [
     "slow",
 ]
 
-PLAIN = {"adaptive": False, "words": False, "end_positions": 0, "sharpness": 1.0}
+PLAIN = {"level": "sentence", "adaptive": False, "words": False, "end_positions": 0, "sharpness": 1.0}
 """Options of a loss that is expected BLEU of tokens alone."""
 
 ROUNDING = 1e-12 if int(transformers.__version__.split(".")[0]) > 4 else 1e-7

@@ -63,10 +63,10 @@ def observed_loss(rows=None, **options):
 
 def test_the_loss():
     changes = {
-        "level": "corpus",
+        "level": "sentence",
         "words": False,
         "eos": "token",
-        "end_positions": 3,
+        "end_positions": 1,
         "sharpness": 1.0,
         "special_tokens": "include",
         "bleu_weight": 0.5,

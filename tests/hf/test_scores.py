@@ -23,7 +23,7 @@ def test_the_loss_is_that_of_the_score(name, level):
     model, tokenizer = make_model("GPT-2"), make_tokenizer()
     batch = BLEUCollator(tokenizer, model)(encoded(tokenizer))
     labels = batch.pop("labels")
-    loss = BLEULoss(model, tokenizer, score=SCORES[name], level=level, **PLAIN)
+    loss = BLEULoss(model, tokenizer, score=SCORES[name], **PLAIN | {"level": level})
     outputs = model(**batch)
     value = loss(outputs, labels, SentenceCount(len(labels)))
     value.backward()

@@ -68,10 +68,11 @@ def test_a_batch_has_one_weight_at_corpus_level(seed):
 @pytest.mark.parametrize("reduction", ["sum", "none"])
 def test_reductions_keep_the_weights(seed, reduction):
     logits, labels = draw_batch()
-    loss = bleugrad.ExpectedBLEULoss.recommended(eos_id=EOS, reduction=reduction)
+    recipe_of_sentences = {"eos_id": EOS, "level": "sentence"}
+    loss = bleugrad.ExpectedBLEULoss.recommended(**recipe_of_sentences, reduction=reduction)
     alone = torch.stack(
         [
-            bleugrad.ExpectedBLEULoss.recommended(eos_id=EOS)(row[None], label[None])
+            bleugrad.ExpectedBLEULoss.recommended(**recipe_of_sentences)(row[None], label[None])
             for row, label in zip(logits, labels, strict=True)
         ]
     )
@@ -106,28 +107,10 @@ def test_the_gradient_of_the_recipe(seed, options):
     logits, labels = draw_batch(2, 4, 5)
     loss = bleugrad.ExpectedBLEULoss.recommended(eos_id=EOS, **options)
     log_probs = logits.log_softmax(-1).gather(2, labels.clamp(min=0)[..., None]).squeeze(2)
-    held = recipe.adaptive_weight(log_probs, labels != IGNORE, "sentence", None)
+    held = recipe.adaptive_weight(log_probs, labels != IGNORE, recipe.LEVEL, None)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("bleugrad.losses.expected.adaptive_weight", lambda *_: held)
         assert torch.autograd.gradcheck(lambda x: loss(x, labels), (logits.requires_grad_(),))
-
-
-def test_half_as_many_positions_follow_as_the_longest_reference_has_units(seed):
-    logits, labels = torch.randn(3, 7, 9, dtype=torch.float64), torch.randint(2, 9, (3, 7))
-    labels[:, -1] = EOS
-    labels[1, 3:] = IGNORE
-    labels[1, 2] = EOS
-    starts = torch.arange(9) % 2 == 0
-    for words, numbers in ((None, (3, 1, 3)), (starts, None)):
-        half = bleugrad.ExpectedBLEULoss.recommended(eos_id=EOS, word_start=words, reduction="none")(logits, labels)
-        for index, label in enumerate(labels):
-            tokens = [one for one in label.tolist() if one not in (IGNORE, EOS)]
-            units = numbers[index] * 2 if numbers else 1 + sum(starts[token].item() for token in tokens[1:])
-            alone = bleugrad.ExpectedBLEULoss.recommended(
-                eos_id=EOS, word_start=words, reduction="none", end_positions=(units + 1) // 2
-            )
-            one = slice(index, index + 1)
-            torch.testing.assert_close(half[one], alone(logits[one], labels[one]), **CLOSE)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +119,7 @@ def test_half_as_many_positions_follow_as_the_longest_reference_has_units(seed):
         ({"label_smoothing": 1.5}, "label_smoothing is 1.5; expected 0 to 1"),
         ({"label_smoothing": -0.1}, "label_smoothing is -0.1"),
         ({"adaptive": True}, "adaptive is True, but cross_entropy_weight is 0"),
-        ({"end_positions": "half"}, "end_positions is half.*eos_id"),
+        ({"end_positions": 3}, "end_positions is 3 without eos_id"),
     ],
 )
 def test_bad_values_are_named(options, message):
@@ -167,25 +150,36 @@ def calibrated_rows(texts, certain):
     return ((1 - certain) * rows + certain * truth).clamp(min=1e-9).log(), labels
 
 
-def pushes(loss, logits, labels):
-    """How hard the gradient lowers EOS before the end, and raises it at the end."""
-    _, grad = gradients(lambda x: loss(x, labels), logits)
-    end = labels == EOS
-    before = (labels != IGNORE) & ~end
-    return grad[..., EOS][before].sum().item(), -grad[..., EOS][end].sum().item()
+def push(loss, logits, labels, end):
+    """How hard the gradient lowers EOS if its logits are ``end`` higher; negative if it raises EOS."""
+    moved = logits.clone()
+    moved[..., EOS] += end
+    _, grad = gradients(lambda x: loss(x, labels), moved)
+    return grad[..., EOS].sum().item()
 
 
 @pytest.mark.parametrize("words", [False, True])
-@pytest.mark.parametrize("certain", [0.0, 0.3, 0.7])
+@pytest.mark.parametrize("certain", [0.0, 0.3, 0.7, 0.9])
 @pytest.mark.parametrize("lengths", [(3, 9), (8, 22), (15, 35)])
-def test_the_pushes_on_the_end_are_balanced(words, certain, lengths):
-    """BLEU alone, without positions after the end, mostly lowers EOS."""
+def test_a_wrong_length_is_corrected(words, certain, lengths):
+    """EOS falls where it is too likely, and rises where it is not likely enough; a right one is left nearly alone."""
     logits, labels = calibrated_rows(sentences(*lengths), certain)
     starts = torch.arange(WORDS) % 3 != 0 if words else None
-    early, late = pushes(bleugrad.ExpectedBLEULoss.recommended(eos_id=EOS, word_start=starts), logits, labels)
-    assert 0.5 < early / late < 2
-    early, late = pushes(bleugrad.ExpectedBLEULoss(eos_id=EOS, word_start=starts, level="sentence"), logits, labels)
-    assert early > 2 * late > 0
+    loss = bleugrad.ExpectedBLEULoss.recommended(eos_id=EOS, word_start=starts)
+    found = {end: push(loss, logits, labels, end) for end in (-1.5, -0.5, 0, 0.5, 1.5)}
+    assert max(found[-1.5], found[-0.5]) < 0 < min(found[0.5], found[1.5])
+    assert abs(found[0]) < 0.5 * max(-found[-1.5], -found[-0.5], found[0.5], found[1.5])
+
+
+@pytest.mark.parametrize("certain", [0.7, 0.9])
+@pytest.mark.parametrize("lengths", [(8, 22), (15, 35)])
+def test_without_positions_after_the_end_a_right_length_grows(certain, lengths):
+    logits, labels = calibrated_rows(sentences(*lengths), certain)
+    without, recommended = (
+        push(bleugrad.ExpectedBLEULoss.recommended(eos_id=EOS, end_positions=number), logits, labels, 0)
+        for number in (0, recipe.END_POSITIONS)
+    )
+    assert without > 2 * abs(recommended)
 
 
 def enumerated_loss(logits, label):
@@ -194,7 +188,7 @@ def enumerated_loss(logits, label):
     nll = -log_probs[np.arange(len(label)), label].mean()
     sharp = np.exp(recipe.SHARPNESS * log_probs)
     rows = np.pad(sharp / sharp.sum(1, keepdims=True), ((0, 0), (0, 1)))
-    after = np.zeros(((len(tokens) + 1) // 2, rows.shape[1]))
+    after = np.zeros((recipe.END_POSITIONS, rows.shape[1]))
     after[:, -1] = 1  # a token that is in no reference
     found = enumerate_statistics(np.concatenate([rows, after]), [tokens], eos_id=EOS)
     precisions = (found.mean(found.matches) + 1) / (found.mean(found.totals) + 1)

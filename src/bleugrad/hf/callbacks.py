@@ -22,10 +22,11 @@ class LossCallback(TrainerCallback):
                 f"label_smoothing_factor is {factor}, but trainers do not pass it to compute_loss_func; set it to 0 "
                 f"and use BLEULoss(label_smoothing={factor})"
             )
-        if loss.expectation.level == "corpus" and args.gradient_accumulation_steps > 1:
+        size = args.per_device_train_batch_size
+        if loss.expectation.level == "corpus" and args.gradient_accumulation_steps > 1 and size < 16:
             loss.report(
-                "level is 'corpus' and the trainer accumulates gradients, so each micro-batch is a corpus of its own; "
-                "use a larger batch without accumulation, or level='sentence'"
+                f"per_device_train_batch_size is {size} and the trainer accumulates gradients, so a corpus of {size} "
+                "sentences is scored at a time; use a larger batch with less accumulation, or level='sentence'"
             )
         if args.remove_unused_columns and isinstance(data, list) and data and "references" in data[0]:
             loss.report("the trainer drops the column 'references' of the data; set remove_unused_columns=False")

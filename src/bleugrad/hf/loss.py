@@ -46,8 +46,8 @@ class BLEULoss:
             counts words if the tokenizer marks where they begin.
         eos: "length": the hypothesis ends before its first EOS, so its length is random; "token": EOS is a token to
             match; "exclude": BLEU ignores it, and only cross-entropy teaches the model to stop.
-        end_positions: with ``eos="length"``, the cost of not ending in time: this many tokens that match nothing, or
-            "half" as many as the reference has. None for the recommended number.
+        end_positions: with ``eos="length"``, the cost of not ending in time: this many tokens that match nothing. None
+            for the recommended number.
         sharpness: scores distributions proportional to p ^ sharpness.
         special_tokens: "exclude" leaves the tokenizer's other special tokens, but not the unknown token, out of BLEU,
             "include" counts them; or the ids to leave out. Cross-entropy learns them in any case.
@@ -72,7 +72,7 @@ class BLEULoss:
         level: str = recipe.LEVEL,
         words: bool | None = None,
         eos: str = "length",
-        end_positions: int | str | None = None,
+        end_positions: int | None = None,
         sharpness: float = recipe.SHARPNESS,
         special_tokens: str | Iterable[int] = "exclude",
         bleu_weight: float = 1.0,

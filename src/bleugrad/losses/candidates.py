@@ -51,7 +51,7 @@ class CandidateBLEULoss(BLEULossBase):
     length_penalty: float = 1.0
     method: MatchMethod | str = "exact"
     sharpness: float = 1.0
-    end_positions: int | str = 0
+    end_positions: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -99,10 +99,8 @@ class ExpectedBLEULoss(RowLossBase, BLEULossBase):
         eos_id: makes the length random: a hypothesis ends before its first EOS, and so do labels and references.
         sharpness: scores distributions proportional to p ^ sharpness, so that the model itself need not become certain.
             The cross-entropy is that of the model. Both come from the same pass over the logits.
-        end_positions: with ``eos_id``, the number of tokens that match nothing and are added to a hypothesis that does
-            not end in time. With 0, such a hypothesis has one token too many. "half" is half the number of tokens, or
-            words, of the reference. It balances the gradients that lower EOS before the end of the reference and raise
-            it there.
+        end_positions: with ``eos_id``, the number of tokens, or words, that match nothing and are added to a hypothesis
+            that does not end in time. With 0, such a hypothesis has one token too many, which costs too little.
         ignore_index: labels equal to it do not count, at any position: right or left padding, a masked prompt, gaps.
         reduction: "mean" over sentences with a position that counts, "sum", or "none" for (B,), which is 0 for
             sentences without such a position. At corpus level there is one value, so "sum" equals "mean", and "none" is
@@ -137,7 +135,7 @@ class ExpectedBLEULoss(RowLossBase, BLEULossBase):
     method: MatchMethod | str = "exact"
     level: str = "corpus"
     sharpness: float = 1.0
-    end_positions: int | str = 0
+    end_positions: int = 0
     inplace: bool = False
     recommended: ClassVar[type["RecommendedBLEULoss"]]
 
@@ -154,7 +152,7 @@ class RecommendedBLEULoss(ExpectedBLEULoss):
 
     level: str = recipe.LEVEL
     sharpness: float = recipe.SHARPNESS
-    end_positions: int | str = recipe.END_POSITIONS
+    end_positions: int = recipe.END_POSITIONS
     cross_entropy_weight: float = 1.0
     adaptive: bool = True
 

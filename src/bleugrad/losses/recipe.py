@@ -2,11 +2,12 @@
 
 :meth:`bleugrad.ExpectedBLEULoss.recommended`, :class:`bleugrad.hf.BLEULoss` and ``bleugrad tune`` use these values:
 
-* ``LEVEL``: the loss is a mean over sentences, so it does not depend on micro-batches and processes.
+* ``LEVEL``: matches are pooled over the batch before the score is computed, so that a match has the same worth in every
+  sentence. At sentence level it is worth more in sentences that are good already.
 * ``END_POSITIONS``: the length is random. A hypothesis that ends too early loses matches and brevity; one that does not
-  end in time has half as many units more. The gradients that lower EOS before the end and raise it there then have a
-  ratio of 0.5 to 2, for references of 3 to 35 tokens, in tokens and in words.
-* ``SHARPNESS``: the loss scores slightly sharper rows, so that the model need not become certain.
+  end in time has this many units more. If outputs are too short the gradient lowers EOS, if they are too long it raises
+  EOS, for references of 3 to 35 tokens, in tokens and in words.
+* ``SHARPNESS``: the loss scores sharper rows, so that the model need not become certain.
 * ``MOST`` and ``HALF``: see :func:`bleu_weight`. A weak model is trained by cross-entropy, at the usual learning rate.
 
 ``results/recipe`` compares the recipe with cross-entropy from models of several qualities.
@@ -17,10 +18,12 @@ from torch import Tensor
 
 from bleugrad.distributed import Pool
 
-LEVEL = "sentence"
-END_POSITIONS = "half"
-SHARPNESS = 1.5
-MOST = 4.0
+__all__ = ["adaptive_weight", "bleu_weight"]
+
+LEVEL = "corpus"
+END_POSITIONS = 3
+SHARPNESS = 2.0
+MOST = 12.0
 HALF = 0.15
 
 

@@ -69,7 +69,8 @@ def row_statistics(match_probs: Tensor, opening: Tensor, targets: Targets, metho
         lengths: Lengths = FixedLengths(torch.ones_like(known, dtype=probs.dtype), known)
         windows = RowWindows(probs, patterns, targets.limits)
         return _of_rows(windows, lengths, targets, method)
-    extra, ends = end_positions(targets)
+    extra = targets.end_positions
+    ends = targets.limits if extra == 0 else torch.where(targets.limits > 0, targets.limits + extra, 0)
     openings = None if words is None else opening
     columns = match_probs.shape[2] - (targets.eos_id is not None)
     inputs: tuple[Tensor | None, ...] = (match_probs, openings, targets.order, targets.limits, ends)
@@ -119,10 +120,3 @@ def counted_first(probs: Tensor, targets: Targets) -> Tensor:
     if probs.dim() == 3:
         order, after = order[..., None].expand_as(probs), after[..., None]
     return probs.gather(1, order).masked_fill(after, 0)
-
-
-def end_positions(targets: Targets) -> tuple[int, Tensor]:
-    """The most positions that are appended to a sentence, and where each that counts ends at the latest, (B,)."""
-    limits, number = targets.limits, targets.end_positions
-    most = number if isinstance(number, int) else (targets.tokens.ids.shape[2] + 1) // 2
-    return most, limits if most == 0 else torch.where(limits > 0, limits + number, 0)

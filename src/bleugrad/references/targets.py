@@ -31,7 +31,7 @@ class Targets:
     word_start: Tensor | None = None  #: (V,) bool without EOS; None where tokens are counted.
     labels: Tensor | None = None  #: (B, T), 0 where they are ignored.
     labelled: Tensor | None = None  #: (B, T) bool, where they are not.
-    end_positions: int | Tensor = 0  #: positions that match nothing after the last one that counts, also one per (B,).
+    end_positions: int = 0  #: positions that match nothing after the last one that counts.
     checked: bool = False  #: whether values are read back and checked.
     of: str = "logits"  #: what messages call the output.
 
@@ -54,7 +54,7 @@ def prepare_targets(
     word_start: Tensor | None = None,
     max_order: int | None = None,
     leave_out: bool = True,
-    end_positions: int | str = 0,
+    end_positions: int = 0,
     aligned: bool = True,
     lengths: Tensor | None = None,
     of: str = "logits",
@@ -72,8 +72,7 @@ def prepare_targets(
         word_start: (V,) bool, tokens that open a word; None to count tokens.
         max_order: the highest order of the patterns; None for no patterns.
         leave_out: take the references of a sentence as empty if none of its positions counts.
-        end_positions: see :class:`Targets`; "half" for half as many as the longest reference of each sentence has
-            units, rounded up.
+        end_positions: see :class:`Targets`.
         aligned: whether label t is the target of position t. Otherwise labels are references, and a sentence without
             any does not count.
         lengths: (B,), positions of each sentence that count, if the mask agrees; None for all.
@@ -128,7 +127,6 @@ def prepare_targets(
     if max_order is not None:
         clips, overlaps = operations.ngram_clips(units.ids, units.lengths, max_order)
         patterns = Patterns(clips, overlaps, None if words is None else words.spans)
-    ends: int | Tensor = (units.lengths.amax(1) + 1) // 2 if isinstance(end_positions, str) else end_positions
     return Targets(
         mask=counted.mask,
         limits=limits,
@@ -142,7 +140,7 @@ def prepare_targets(
         word_start=starts,
         labels=counted.labels,
         labelled=counted.labelled,
-        end_positions=ends,
+        end_positions=end_positions,
         checked=counted.checked,
         of=of,
     )

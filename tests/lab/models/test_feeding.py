@@ -89,15 +89,16 @@ def test_nothing_follows_the_own_eos(build, source, reference):
         assert set(tokens[length:]) <= {naive.PAD}
 
 
-def test_further_positions_go_on_with_the_next_likeliest_where_the_decoder_would_end(build, source, reference):
+@pytest.mark.parametrize("steps", [7, 20])
+def test_further_positions_go_on_with_the_next_likeliest_where_the_decoder_would_end(build, source, reference, steps):
     model = build()
     model.output.bias.data[naive.EOS] += 1.5
     memory = model.encode(*source)
-    plain = feed(model, memory, reference, "greedy", steps=9)
-    fed = feed(model, memory, reference, "greedy", steps=9, further=2)
-    own = plain.mask.sum(1)
-    assert own.min() < 7
-    assert torch.equal(fed.mask.sum(1), (own + 2).clamp(max=9))
+    plain = feed(model, memory, reference, "greedy", steps=steps)
+    fed = feed(model, memory, reference, "greedy", steps=steps, further=2)
+    own, wanted = plain.mask.sum(1), ((reference != naive.PAD) & (reference != naive.EOS)).sum(1)
+    assert (own < wanted).any()
+    assert torch.equal(fed.mask.sum(1), (torch.maximum(own, wanted) + 2).clamp(max=steps))
     for row, length in enumerate(own.tolist()):
         torch.testing.assert_close(fed.logits[row, :length], plain.logits[row, :length], rtol=0, atol=1e-12)
         for t in range(int(fed.mask[row].sum())):
@@ -109,11 +110,13 @@ def test_further_positions_go_on_with_the_next_likeliest_where_the_decoder_would
 def test_further_positions_of_samples_hold_no_eos(build, source, reference):
     model = build()
     model.output.bias.data[naive.EOS] += 1.5
-    fed = feed(model, model.encode(*source), reference.repeat_interleave(30, 0), "sample", steps=9, further=3)
-    lengths = fed.mask.sum(1)
+    reference = reference.repeat_interleave(30, 0)
+    fed = feed(model, model.encode(*source), reference, "sample", steps=12, further=3)
+    lengths, least = fed.mask.sum(1), ((reference != naive.PAD) & (reference != naive.EOS)).sum(1) + 3
     assert naive.EOS not in fed.tokens
-    assert lengths.min() == 4
-    assert set(lengths.tolist()) == {4, 5, 6, 7, 8, 9}
+    assert (lengths >= least).all()
+    assert (lengths == least).any()
+    assert (lengths > least).any()
     assert (fed.tokens[~fed.mask] == naive.PAD).all()
 
 

@@ -18,6 +18,7 @@ from bleugrad.lab.models.search.soft_beam import soft_beam
 from bleugrad.lab.special_ids import BOS, EOS, PAD
 from bleugrad.lab.training.objectives.build import build_objective
 from bleugrad.lab.training.objectives.config import OWN_TOKENS
+from bleugrad.losses import recipe
 from tests.lab.training.corpora import objective_config
 
 SOURCES = [[4, 5, 6], [7, 8], [9, 9, 9, 9], [5]]
@@ -117,7 +118,7 @@ def test_the_recommended_recipe_is_that_of_the_losses(model, in_words):
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("sharpness", 1.0), ("end_positions", 3), ("level", "corpus"), ("cross_entropy_weight", 0.5), ("max_order", 2)],
+    [("sharpness", 1.0), ("end_positions", 1), ("level", "sentence"), ("cross_entropy_weight", 0.5), ("max_order", 2)],
 )
 def test_an_option_of_the_recipe_keeps_the_others(model, option, value):
     model.eval()
@@ -134,7 +135,7 @@ def test_an_option_of_the_recipe_keeps_the_others(model, option, value):
     ("name", "option", "users"),
     [
         ("recommended", "length", "bound, exact, clipped_mean, not of 'recommended'"),
-        ("recommended", "feeding", "unbiased, not of 'recommended'; expected one of max_order"),
+        ("recommended", "baseline", "reinforce, not of 'recommended'; expected one of"),
         ("ce", "sharpness", "soft_beam, not of 'ce'; expected one of own_first"),
         ("unbiased", "sharpness", "soft_beam, not of 'unbiased'"),
         ("unbiased", "length", "bound, exact, clipped_mean, not of 'unbiased'"),
@@ -264,12 +265,36 @@ def test_fed_its_own_tokens_a_decoder_that_ends_too_early_learns_what_going_on_i
         config = objective_config(name="exact", feeding="greedy", end_positions=further)
         memory = model.encode(batch.source, batch.source_lengths)
         fed = feed(model, memory, batch.inputs(), "greedy", steps=9, further=further)
-        assert (fed.mask.sum(1) == 1 + further).all()
+        assert torch.equal(fed.mask.sum(1), (batch.labels != -100).sum(1) + 3 if further else torch.ones(4))
         loss = build_objective(model, config)(batch)
         expected = bleugrad.ExpectedBLEULoss(eos_id=EOS)(fed.logits, references=TARGETS, mask=fed.mask)
         torch.testing.assert_close(loss, expected)
         slopes.append(torch.autograd.grad(loss, model.output.bias)[0][EOS].item())
     assert slopes[1] > slopes[0] > 0
+
+
+@pytest.mark.parametrize("in_words", [False, True])
+@pytest.mark.parametrize("several", [False, True])
+def test_the_recommended_recipe_of_own_tokens(model, several, in_words):
+    """Cross-entropy and weight are those of the reference, expected BLEU that of own tokens past both ends."""
+    model.eval()
+    model.output.bias.data[EOS] += 3
+    batch, starts = make_batch(several=several), torch.arange(12) % 4 != 0
+    config = objective_config("recommended", feeding="greedy", units="words" if in_words else "tokens")
+    found = build_objective(model, config, word_start=starts)(batch)
+    memory = model.encode(batch.source, batch.source_lengths)
+    fed = feed(model, memory, batch.inputs(), "greedy", steps=9, further=recipe.END_POSITIONS)
+    loss = bleugrad.ExpectedBLEULoss(eos_id=EOS, sharpness=recipe.SHARPNESS, word_start=starts if in_words else None)
+    references = [[target] + [target[::-1]] * several for target in TARGETS]
+    nll = build_objective(model, objective_config())(batch)
+    expected = recipe.bleu_weight(nll) * loss(fed.logits, references=references, mask=fed.mask)
+    torch.testing.assert_close(found, expected + nll)
+
+
+def test_own_tokens_of_the_recipe_are_scored_together_from_the_first_epoch():
+    for options in ({"level": "sentence"}, {"likelihood_epochs": 1}):
+        with pytest.raises(UsageError, match=r"with feeding 'greedy'; expected 'corpus' and 0"):
+            objective_config("recommended", feeding="greedy", **options)
 
 
 def cut(fed):

@@ -168,15 +168,10 @@ def option_name(path: tuple[str, ...]) -> str:
 
 def _shape(same: Sequence[Setting]) -> dict[str, Any]:
     """How an option is parsed; its setting may have several kinds."""
-    setting, words = same[0], list(dict.fromkeys(word for setting in same for word in setting.words))
+    setting, words = same[0], list(dict.fromkeys(word for setting in same for word in setting.choices))
     if setting.kind is bool:
         return {"action": argparse.BooleanOptionalAction}
-    if setting.choices:
+    if words:
         return {"choices": words}
-
-    def parse(text: str) -> Any:
-        return text if text in words else setting.item_kind(text)
-
-    parse.__name__ = setting.item_kind.__name__  # for error messages
-    shape = {"type": parse, "metavar": parse.__name__.upper()}
+    shape = {"type": setting.item_kind, "metavar": setting.item_kind.__name__.upper()}
     return shape | {"nargs": "+"} if setting.is_tuple else shape

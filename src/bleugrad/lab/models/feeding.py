@@ -19,8 +19,8 @@ Feeding = Literal["reference", "greedy", "sample", "mixture"]
 class DecoderOutput:
     """Outputs and inputs of a decoder.
 
-    ``mask`` is True up to and including the decoder's own first EOS, and at the ``further`` positions; with "reference"
-    and "mixture" at the positions of the reference.
+    ``mask`` is True up to and including the decoder's own first EOS, and at the positions that ``further`` adds; with
+    "reference" and "mixture" at the positions of the reference.
     """
 
     logits: Tensor  # (B, T, V), differentiable
@@ -49,12 +49,13 @@ def feed(
     Tokens are chosen without gradients first, then decoded in one pass with the same dropout, so the logits are those
     that the tokens were drawn from.
 
-    With ``further``, a decoder that would end takes another token instead of EOS, and continues for that many
-    positions. They show the effect of a later end, which a decoder that stops at EOS never sees.
+    With ``further``, a decoder that would end takes another token instead of EOS. It continues to the
+    end of the reference, or to its own end if that is later, and for that many positions more. They show the effect of
+    a later end, which a decoder that stops at EOS never sees.
 
-    ``inputs`` (B, T) are BOS and the tokens of the reference, padded with PAD. B is a multiple of the number of encoded
-    sources, with the rows of a sentence side by side. ``steps`` is T by default. ``temperature`` is that of "sample"
-    and "mixture".
+    ``inputs`` (B, T) are BOS and the tokens of the reference, padded with PAD, after EOS or without it. B is a multiple
+    of the number of encoded sources, with the rows of a sentence side by side. ``steps`` is T by default.
+    ``temperature`` is that of "sample" and "mixture".
     """
     if feeding == "reference":
         tokens = F.pad(inputs[:, 1:], (0, 1), value=PAD)
@@ -66,7 +67,9 @@ def feed(
     def choose(logits: Tensor) -> Tensor:
         return logits.argmax(-1) if feeding == "greedy" else draw(logits, temperature)
 
-    hidden, *chosen = _choose_own(model, memory, len(inputs), positions, further, choose)
+    lengths = ((inputs != PAD) & (inputs != EOS)).sum(1)
+    least = lengths + further if further else torch.zeros_like(lengths)
+    hidden, *chosen = _choose_own(model, memory, positions, choose, least, further)
     return DecoderOutput(model.project(hidden), *chosen)
 
 
@@ -93,7 +96,8 @@ def sample(
     of encoded sources. Log-probabilities are those of temperature 1.
     """
     choose = partial(draw, temperature=temperature)
-    hidden, _, tokens, mask = _choose_own(model, memory, rows, steps, 0, choose)
+    least = torch.zeros(rows, dtype=torch.long, device=memory.device)
+    hidden, _, tokens, mask = _choose_own(model, memory, steps, choose, least, 0)
     log_probs = token_log_probs(model.project(hidden[mask]), tokens[mask])
     return Samples(tokens, log_probs.new_zeros(mask.shape).masked_scatter(mask, log_probs), mask)
 
@@ -120,9 +124,13 @@ def draw(logits: Tensor, temperature: float = 1.0) -> Tensor:
 
 
 def _choose_own(
-    model: Decoding, memory: Memory, rows: int, steps: int, further: int, choose: Callable[[Tensor], Tensor]
+    model: Decoding, memory: Memory, steps: int, choose: Callable[[Tensor], Tensor], least: Tensor, further: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Tokens that the decoder chooses: its hidden states (B, T, H), then inputs, tokens and mask of the output."""
+    """Tokens that the decoder chooses: its hidden states (B, T, H), then inputs, tokens and mask of the output.
+
+    Each row has at least ``least`` (B,) positions, and ``further`` after its first EOS.
+    """
+    rows = len(least)
     noise, state = model.draw_noise(rows, steps), state_of(memory, rows)
     token = torch.full((rows,), BOS, device=memory.device)
     ended = torch.zeros_like(token, dtype=torch.bool)
@@ -141,7 +149,7 @@ def _choose_own(
             reached.append(alive)
             token = torch.full_like(token, PAD).masked_scatter(alive, own)
             taken.append(token)
-            left = torch.where(ends & ~ended, further, left - 1)
+            left = torch.where(ends & ~ended, (least - t - 1).clamp(min=further), left - 1)
             ended = ended | ends
             if (left <= 0).all():
                 break

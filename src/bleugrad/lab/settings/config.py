@@ -61,7 +61,7 @@ def tables(default: Mapping[str, Any], help: str) -> Any:
 class Config:
     """Base of all settings.
 
-    Types: int, float, str, bool, a Literal of strings, a number or a Literal, a tuple of numbers, a Config, a dict.
+    Types: int, float, str, bool, a Literal of strings, a tuple of numbers, a Config, a dict.
 
     Example:
         >>> @dataclass(frozen=True)
@@ -96,12 +96,9 @@ class Setting:
         self.kinds: Mapping[str, type[Config]] = field.metadata.get("kinds", {})  # of a choice, by name
         self.is_config = isinstance(kind, type) and issubclass(kind, Config)
         self.is_tables, self.is_tuple = get_origin(kind) is dict, get_origin(kind) is tuple
-        parts = (kind, *get_args(kind))
-        # words of a Literal, alone or beside a number; choices if nothing else is allowed
-        self.words = tuple(word for part in parts if get_origin(part) is Literal for word in get_args(part))
-        self.choices = self.words if get_origin(kind) is Literal else ()
+        self.choices = get_args(kind) if get_origin(kind) is Literal else ()
         # type of a value, or of the elements of a tuple
-        self.item_kind: Any = get_args(kind)[0] if self.is_tuple or self.words else kind
+        self.item_kind: Any = get_args(kind)[0] if self.is_tuple else kind
         self.item_kind = str if self.choices else self.item_kind
 
     @property
@@ -131,15 +128,14 @@ class Setting:
             if value not in (*self.choices, *self.field.metadata["removed"]):
                 raise UsageError(f"{self.name} is {value!r}; expected {' or '.join(map(repr, self.choices))}")
             return value
-        if isinstance(value, str) and value in self.words:
+        if isinstance(value, str) and value in self.field.metadata["removed"]:
             return value
         limits = self.field.metadata
         check_value(self.name, value, limits["minimum"], limits["maximum"])
         if self.item_kind is float and type(value) is int:
             value = float(value)
         if type(value) is not self.item_kind:
-            words = "".join(f" or {word!r}" for word in self.words)
-            raise UsageError(f"{self.name} is {value!r}; expected {_noun(self.item_kind, article=True)}{words}")
+            raise UsageError(f"{self.name} is {value!r}; expected {_noun(self.item_kind, article=True)}")
         if limits["above"] is not None and value <= limits["above"]:
             raise UsageError(f"{self.name} is {value}; expected more than {limits['above']}")
         return value

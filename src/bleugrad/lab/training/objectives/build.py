@@ -15,7 +15,7 @@ from bleugrad.lab.training.objectives import config as settings
 from bleugrad.lab.training.objectives.base import FedObjective, Objective
 from bleugrad.lab.training.objectives.beams import Candidates, SoftBeam
 from bleugrad.lab.training.objectives.one_pass import Frames, Positions, Vertices
-from bleugrad.lab.training.objectives.rows import CrossEntropy, ExpectedBLEU
+from bleugrad.lab.training.objectives.rows import CrossEntropy, ExpectedBLEU, RecommendedOwnTokens
 from bleugrad.lab.training.objectives.samples import SampledSequences, SampledTokens
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def build_objective(
     """
     for path, setting, value in values(config):
         if value in setting.field.metadata["removed"]:
-            expected = " or ".join(map(repr, setting.choices))
+            expected = " or ".join(map(repr, setting.choices)) or "a number"
             raise UsageError(f"objective.{path[0]} is {value!r}, which was removed; expected {expected}")
     word_start = word_start if isinstance(config, settings.ScoredRows) and config.units == "words" else None
     kind: type[Objective]
@@ -62,6 +62,8 @@ def build_objective(
         raise TypeError(f"model is a {type(model).__name__}, which has no objective")
     elif isinstance(config, settings.ReinforceConfig | settings.MinimumRiskConfig) and config.feeding == "sample":
         kind = SampledSequences
+    elif isinstance(config, settings.RecommendedConfig) and config.own_tokens:
+        kind = RecommendedOwnTokens
     else:
         kind = AUTOREGRESSIVE[type(config)]
     return kind(model, config, group, word_start)

@@ -135,25 +135,39 @@ class ExpectedConfig(ExpectedBase, Fed):
 
 
 @dataclass(frozen=True)
-class RecommendedConfig(ExpectedBase):
-    """The recommended recipe, :meth:`bleugrad.ExpectedBLEULoss.recommended`; a test compares both."""
+class RecommendedConfig(ExpectedBase, OwnLength):
+    """The recommended recipe, :meth:`bleugrad.ExpectedBLEULoss.recommended`; a test compares both.
+
+    Fed its own tokens, the decoder has real positions after its end, and ``end_positions`` is the number of them.
+    """
 
     name: Literal["recommended"] = option(
         "recommended", "recommended: cross-entropy and exact expected BLEU, whose weight rises with the model's quality"
     )
     cross_entropy_weight: float = option(1.0, "weight of the cross-entropy that is added", above=0)
     units: Literal["tokens", "words"] = option("words", "units of n-grams")
-    end_positions: int | Literal["half"] = option(  # type: ignore[assignment]
-        "half", "words after the end of a sentence that does not end in time; half: half of those of the reference"
+    end_positions: int = option(
+        3, "words after the end of a sentence that does not end in time", minimum=0, removed=("half",)
     )
-    sharpness: float = option(1.5, "factor of the logits before the loss", above=0, maximum=1e6)
-    level: Literal["corpus", "sentence"] = option("sentence", LEVEL)
+    sharpness: float = option(2.0, "factor of the logits before the loss", above=0, maximum=1e6)
     method: ClassVar[str] = "exact"
+    feeding: Literal["reference", "greedy"] = option("reference", FEEDING)
     adaptive = True
-    own_tokens: ClassVar[bool] = False
     random_length: ClassVar[bool] = True
-    feeding: ClassVar[str] = "reference"
     one_pass = ("nat",)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.own_tokens and (self.level == "sentence" or self.likelihood_epochs):
+            raise UsageError(
+                f"level is {self.level!r} and likelihood_epochs is {self.likelihood_epochs} with feeding 'greedy'; "
+                "expected 'corpus' and 0"
+            )
+
+    @property
+    def own_tokens(self) -> bool:
+        """Whether the decoder is fed its own tokens."""
+        return self.feeding == "greedy"
 
 
 @dataclass(frozen=True)
@@ -249,7 +263,7 @@ KINDS = (
     *(ReinforceConfig, MinimumRiskConfig, UnbiasedConfig),
 )
 OBJECTIVES: Mapping[str, type[ObjectiveConfig]] = MappingProxyType(
-    {name: kind for kind in KINDS for name in settings(kind)[0].words}
+    {name: kind for kind in KINDS for name in settings(kind)[0].choices}
 )
 """The settings of each objective by its name, the default first."""
 

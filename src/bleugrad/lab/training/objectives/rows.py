@@ -8,9 +8,11 @@ from torch import Tensor
 
 from bleugrad import ExpectedBLEULoss
 from bleugrad.lab.data.batches import IGNORED, Batch, ReferenceIds
+from bleugrad.lab.models.feeding import token_log_probs
 from bleugrad.lab.special_ids import EOS, PAD
 from bleugrad.lab.training.objectives.base import FedObjective, order_weights, references_of
 from bleugrad.lab.training.objectives.config import CrossEntropyConfig, ExpectedConfig, RecommendedConfig
+from bleugrad.losses.recipe import adaptive_weight
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -88,6 +90,31 @@ class ExpectedBLEU(FedObjective):
             counted = counted | after
         loss: Tensor = self.loss(logits, labels, references=references, mask=counted)
         return loss
+
+
+class RecommendedOwnTokens(FedObjective):
+    """The recommended recipe of a decoder that is fed its own greedy tokens.
+
+    Cross-entropy, and the weight of BLEU that depends on it, are those of a decoder that is fed the reference. Expected
+    BLEU is that of the own tokens. The decoder continues past its own end, to that of the reference and some positions
+    more, so that the loss knows what a later end is worth.
+    """
+
+    config: RecommendedConfig
+
+    def make_loss(self, word_start: Tensor | None) -> ExpectedBLEULoss:
+        """The part of BLEU."""
+        changed = {"end_positions": 0, "cross_entropy_weight": 0.0, "adaptive": False}
+        return expected_loss(self.config, self.group, word_start, EOS, **changed)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """The loss."""
+        memory, labelled = self.model.encode(batch.source, batch.source_lengths), batch.labels != IGNORED
+        log_probs = token_log_probs(self.feed(memory, batch).logits, batch.labels)
+        own = self.feed(memory, batch, self.config.feeding)
+        weight = adaptive_weight(log_probs, labelled, self.config.level, self.loss.pool)
+        loss = weight * self.loss(own.logits, references=references_of(batch), mask=own.mask)
+        return loss + self.config.cross_entropy_weight * self.mean(-log_probs.sum(), labelled.sum())
 
 
 def ended_references(batch: Batch, further: int = 0) -> list[list[list[int]]] | None:
