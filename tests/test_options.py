@@ -121,10 +121,9 @@ EXPECTED = (
     }
 )
 RECIPE = EXPECTED | {
-    "level": "corpus",
     "eos_id": 5,
     "end_positions": 2,
-    "reduction": "sum",
+    "sharpness": 1.0,
     "label_smoothing": 0.1,
     "adaptive": False,
 }

@@ -87,12 +87,12 @@ def test_usage_is_one_line_and_does_not_list_the_settings(capsys, monkeypatch):
 
 def test_the_help_of_tune_shows_defaults_only_where_they_are_not_those_of_the_run(capsys, monkeypatch):
     shown, objective = " ".join(shown_help(["tune"], capsys, monkeypatch).split()).split(" objective: --objective-name")
-    assert shown.count("(default:") == 5
-    for default in ("recommended; exact for one-pass models", "RUN-OBJECTIVE", "0.0001", "5", "0"):
+    assert shown.count("(default:") == 10
+    for default in ("recommended; exact for one-pass models", "RUN-OBJECTIVE", "0.001", "3", "step", "0.3"):
         assert f"(default: {default})" in shown
     for default in (
         "(default: recommended)",
-        "(default: 1.0; recommended: 1.5) [bound, exact, clipped_mean, recommended,",
+        "(default: 1.0; recommended: 2.0) [bound, exact, clipped_mean, recommended,",
     ):
         assert default in objective
 

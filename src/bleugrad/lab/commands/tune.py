@@ -44,6 +44,8 @@ def execute(arguments: Namespace) -> None:
     run, given = read_config(arguments.run), given_options(arguments)
     default = ONE_PASS if run.model.one_pass else RECOMMENDED
     before = merged(asdict(run), TUNING) | {"objective": {"name": default}}
+    if default == RECOMMENDED and (smoothing := getattr(run.objective, "label_smoothing", 0.0)):
+        before["objective"]["label_smoothing"] = smoothing
     if "corpus" in given.get("data", {}):  # another corpus is not where that of the run is
         before["data"] = {key: value for key, value in before["data"].items() if key not in PLACES}
     output = arguments.output

@@ -65,7 +65,10 @@ class ReproduceConfig(SharedConfig):
     beam: int = option(5, "beam width on the test set, in addition to greedy search", minimum=2)
     resamples: int = option(1000, "bootstrap samples of the test set", minimum=100)
     label_smoothing: float = option(
-        0.0, "label smoothing of cross-entropy, in the first phase and in its branch", minimum=0, maximum=0.9
+        0.0,
+        "label smoothing in the first phase, and in the branches ce and recommended",
+        minimum=0,
+        maximum=0.9,
     )
     glancing_first: float = option(0.0, f"{GLANCING} in the first epoch of the first phase", minimum=0, maximum=1)
     glancing_last: float = option(
@@ -93,7 +96,11 @@ class ReproduceConfig(SharedConfig):
 
     def read_branches(self) -> dict[str, Branch]:
         """The second phases by label."""
-        return {label: read_branch(label, table) for label, table in self.branches.items()}
+        branches = {label: read_branch(label, table) for label, table in self.branches.items()}
+        for branch in branches.values():
+            if branch.objective == "recommended" and self.label_smoothing:
+                branch.overrides["objective"].setdefault("label_smoothing", self.label_smoothing)
+        return branches
 
     def training(self) -> dict[str, Any]:
         """The settings that all training runs share, and the optimizer of the first phase."""

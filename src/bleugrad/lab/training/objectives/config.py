@@ -17,6 +17,7 @@ ALPHA = "minimum risk: sharpness of the distribution over candidates"
 FEEDING = "decoder inputs: the reference; a mixture of reference and own tokens; its own greedy or sampled tokens"
 GLANCING = "one-pass models: shown share of the reference, times the share of wrong tokens,"
 LEVEL = "corpus pools the matches of the batch, sentence averages sentence scores"
+SMOOTHING = "probability of the label that is spread over the vocabulary"
 METHOD = "expected matches: exact, the paper's bound, or min(E[count], c) of the highest order only"
 
 
@@ -84,9 +85,7 @@ class CrossEntropyConfig(Mixture):
     """Cross-entropy of the reference, the CTC loss, or the likelihood of all paths."""
 
     name: Literal["ce"] = option("ce", "ce: likelihood (cross-entropy, the CTC loss, or all paths of a graph)")
-    label_smoothing: float = option(
-        0.0, "probability of the label that is spread over the vocabulary", minimum=0, maximum=0.9
-    )
+    label_smoothing: float = option(0.0, SMOOTHING, minimum=0, maximum=0.9)
     feeding: Literal["reference", "mixture"] = option("reference", FEEDING)
     glancing_first: float = option(0.0, f"{GLANCING} in the first epoch", minimum=0, maximum=1)
     glancing_last: float = option(0.0, f"{GLANCING} in the last epoch", minimum=0, maximum=1)
@@ -151,6 +150,7 @@ class RecommendedConfig(ExpectedBase, OwnLength):
     )
     sharpness: float = option(2.0, "factor of the logits before the loss", above=0, maximum=1e6)
     method: ClassVar[str] = "exact"
+    label_smoothing: float = option(0.0, SMOOTHING, minimum=0, maximum=0.9)
     feeding: Literal["reference", "greedy"] = option("reference", FEEDING)
     adaptive = True
     random_length: ClassVar[bool] = True

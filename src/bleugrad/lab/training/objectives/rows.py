@@ -104,17 +104,18 @@ class RecommendedOwnTokens(FedObjective):
 
     def make_loss(self, word_start: Tensor | None) -> ExpectedBLEULoss:
         """The part of BLEU."""
-        changed = {"end_positions": 0, "cross_entropy_weight": 0.0, "adaptive": False}
+        changed = {"end_positions": 0, "cross_entropy_weight": 0.0, "label_smoothing": 0.0, "adaptive": False}
         return expected_loss(self.config, self.group, word_start, EOS, **changed)
 
     def forward(self, batch: Batch) -> Tensor:
         """The loss."""
         memory, labelled = self.model.encode(batch.source, batch.source_lengths), batch.labels != IGNORED
-        log_probs = token_log_probs(self.feed(memory, batch).logits, batch.labels)
-        own = self.feed(memory, batch, self.config.feeding)
+        reference, own = self.feed(memory, batch).logits, self.feed(memory, batch, self.config.feeding)
+        log_probs = token_log_probs(reference.detach(), batch.labels)
         weight = adaptive_weight(log_probs, labelled, self.config.level, self.loss.pool)
-        loss = weight * self.loss(own.logits, references=references_of(batch), mask=own.mask)
-        return loss + self.config.cross_entropy_weight * self.mean(-log_probs.sum(), labelled.sum())
+        loss: Tensor = weight * self.loss(own.logits, references=references_of(batch), mask=own.mask)
+        cross_entropy = self.cross_entropy(reference, batch.labels, self.config.label_smoothing)
+        return loss + self.config.cross_entropy_weight * cross_entropy
 
 
 def ended_references(batch: Batch, further: int = 0) -> list[list[list[int]]] | None:
@@ -140,6 +141,7 @@ def expected_loss(
         "process_group": group,
         "word_start": word_start,
         "eos_id": eos_id,
+        "label_smoothing": getattr(config, "label_smoothing", 0.0),
     }
     names = ("max_order", "smoothing", "level", "sharpness", "end_positions", "cross_entropy_weight")
     return ExpectedBLEULoss(**{name: getattr(config, name) for name in names} | options | changed)
