@@ -1,4 +1,4 @@
-"""Draws the first figure of the results: BLEU of every objective minus BLEU of cross-entropy, corpus by corpus.
+"""Draws a figure of the results: BLEU of every objective minus BLEU of cross-entropy, corpus by corpus.
 
     python docs/effects.py
 
@@ -25,7 +25,7 @@ def place(value: float) -> float:
     return PLOT * (value - LOW) / (HIGH - LOW)
 
 
-def mark(x: float, y: float, pair: translation.Summary, color: str) -> list[str]:
+def mark(x: float, y: float, pair: translation.Summary, color: str, scale: float = 1.0) -> list[str]:
     """One difference: a line for its interval and a dot, which is open if there is no interval."""
     center, half = 100 * pair["difference"], pair.get("smallest")
     fill = f'fill="{color}"'
@@ -34,12 +34,12 @@ def mark(x: float, y: float, pair: translation.Summary, color: str) -> list[str]
         fill = f'fill="none" stroke="{color}" stroke-width="2"'
     else:
         ends = [center - 100 * half, center + 100 * half]
-        left, right = (x + place(min(max(end, LOW), HIGH)) for end in ends)
+        left, right = (x + scale * place(min(max(end, LOW), HIGH)) for end in ends)
         lines.append(f'<path d="M{left:.1f} {y}H{right:.1f}" stroke="{color}" stroke-width="2"/>')
         for end, at, out in ((ends[0] < LOW, left, -1), (ends[1] > HIGH, right, 1)):
             if end:
                 lines.append(f'<path d="M{at:.1f} {y - 4}l{5 * out} 4l{-5 * out} 4z" fill="{color}"/>')
-    return [*lines, f'<circle cx="{x + place(center):.1f}" cy="{y}" r="4" {fill}/>']
+    return [*lines, f'<circle cx="{x + scale * place(center):.1f}" cy="{y}" r="4" {fill}/>']
 
 
 def panel(x: float, y: float, name: str, summary: translation.Summary) -> list[str]:

@@ -13,21 +13,20 @@ ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 FIGURE = """<p align="center">
   <picture>
-    <source media="(prefers-color-scheme: dark)" srcset="docs/_static/effects-dark.svg">
-    <img src="docs/_static/effects.svg" width="800" alt="Gain in test BLEU of each objective over cross-entropy, one
-panel per corpus, for greedy search and beam search, with 95 % intervals over seeds.">
+    <source media="(prefers-color-scheme: dark)" srcset="docs/_static/default_gains-dark.svg">
+    <img src="docs/_static/default_gains.svg" width="700" alt="Gain in test BLEU of the recommended recipe over
+cross-entropy, for each corpus and model, for greedy search and beam search, with 95 % intervals over seeds.">
   </picture>
 </p>
 
-Each dot is the mean gain in test BLEU over cross-entropy; each line is its 95 % interval over seeds. An arrow means
-that the interval leaves the axis, an open dot that there is one seed and therefore no interval. Two seeds give very
-wide intervals. The [results page](docs/results.md) explains the objectives and discusses each corpus.
+Each dot is the gain in test BLEU of the recommended recipe, which is the default everywhere, over cross-entropy that
+trained for as long from the same weights; a line is its 95 % interval over seeds, an open dot has one seed. The
+[results page](docs/results.md) discusses each corpus.
 """
-CAPTION = """Test BLEU of cross-entropy (mean ± standard deviation over seeds), and the gain of two objectives over it
-with the p-value of a paired t-test over seeds. All objectives start from the same weights and train for the same number
-of epochs. *exact* is `ExpectedBLEULoss()`. *sharp-mix* adds a random length, a sharper softmax and 0.1 times the
-cross-entropy. [Improve BLEU](docs/better.md) lists all recipes that were tried. sacreBLEU signature:
-{signatures}.
+CAPTION = """Test BLEU of cross-entropy (mean ± standard deviation over seeds), and the gain of the recommended recipe
+over it, with the p-value of a paired t-test over seeds, or of a paired bootstrap over sentences if there is one seed.
+Both start from the same weights and train for the same number of epochs. [Improve BLEU](docs/better.md) lists all
+recipes that were tried. sacreBLEU signature: {signatures}.
 """
 MARKED = r"(<!-- {0}: begin[^\n]*-->\n).*?(<!-- {0}: end -->)"
 
@@ -49,14 +48,19 @@ def claims() -> str:
         f"by token has {greedy} with greedy search and {beam} with a beam of 5 ([graph model of 128 units, multi30k, "
         f"{translation.number_of_seeds(graph)}](docs/one-pass.md))."
     )
-    searches = ("greedy", "beam 5")
-    greedy, beam = (translation.gain(f"multi30k sharp-mix {search}") for search in searches)
-    gains = [translation.gain(f"transformer/builtin sharp-mix {search}") for search in searches]
+    searches, runs = ("greedy", "beam 5"), translation.default_runs()
+    main = f"{translation.DEFAULT}/multi30k-lstm recommended"
+    greedy, beam = (translation.gain(f"{main} {search}") for search in searches)
+    others = (
+        sorted(float(translation.gain(f"{translation.DEFAULT}/{name} recommended {search}")) for name in runs)
+        for search in searches
+    )
+    spans = [f"{found[0]:+.2f} to {found[-1]:+.2f}" for found in others]
     lines.append(
-        f"**Autoregressive models**: {greedy} BLEU with greedy search and {beam} with a beam of 5 over cross-entropy "
-        "trained for the same number of epochs ([LSTM, multi30k, 3 seeds, recipe *sharp-mix*](docs/results.md)); most "
-        f"other corpora gain less. A Transformer gains {gains[0]} and {gains[1]} ([built-in corpus, 3 seeds, the same "
-        "recipe](docs/results.md#transformer))."
+        f"**Autoregressive models**: the recommended recipe has {greedy} BLEU with greedy search and {beam} with a "
+        "beam of 5 over cross-entropy trained for the same number of epochs ([LSTM, multi30k, "
+        f"{translation.number_of_seeds(runs['multi30k-lstm'])}](docs/results.md)); over {len(runs)} pairs of model and "
+        f"corpus, {spans[0]} and {spans[1]}."
     )
     lines.append(
         f"**Cost**: the recommended loss takes {NUMBERS['recommended-cost']()} of the time of cross-entropy, both with "
@@ -111,9 +115,7 @@ def results() -> str:
     ]
     linked = [[what, value, f"[{folder}](results/{folder})"] for what, value, folder in rows]
     others = markdown(["quantity", "value", "source"], linked)
-    if not translation.kept():
-        return f"{translation.NONE_YET}\n{others}"
-    caption = CAPTION.format(signatures=translation.signatures())
+    caption = CAPTION.format(signatures=translation.signatures(translation.default_runs()))
     return f"{translation.effect()}\n{caption}\n{others}"
 
 

@@ -89,7 +89,7 @@ SUMMARY = {
                 "exact": {"mean": 0.22, "std": None, "interval": [0.1, 0.3]},
             },
             "pairs": [
-                {"one": "ce", "other": "base", "difference": 0.01, "p": None, "smallest": None, "equal": False},
+                {"one": "ce", "other": "base", "difference": 0.01, "p": None, "bootstrap_p": 0.2, "smallest": None},
                 {"one": "exact", "other": "ce", "difference": 0.0123, "p": 0.031, "smallest": 0.01, "equal": False},
             ],
             "best": "exact" if search == "greedy" else None,
@@ -110,16 +110,17 @@ def test_translation_results_appear_once_they_are_kept(tmp_path):
     assert "nrefs:1|made:up" in shown
     assert "| exact | **22.00** | +1.23 (p = 0.031) | 22.00 | +1.23 (p = 0.031) |" in shown
     assert "| cross-entropy | 21.00 ± 0.20 |  | 21.00 ± 0.20 |  |" in shown
-    assert translation.against(SUMMARY["scores"]["greedy"], "base") == "-1.00"
+    assert translation.against(SUMMARY["scores"]["greedy"], "base") == "-1.00 (p = 0.2 over sentences)"
 
 
-def test_the_short_table_has_five_columns():
-    """One row per corpus and search; an objective that a corpus lacks leaves its cell empty."""
+def test_the_short_table_has_a_column_for_each_objective():
+    """One row per run and search; an objective that a run lacks leaves its cell empty."""
     translation = importlib.import_module("translation")
-    header, _, first, second = translation.effect({"made-up": SUMMARY}).splitlines()
-    assert header == "| corpus | search | cross-entropy, BLEU | exact, gain | sharp-mix, gain |"
-    assert first == "| made-up, 2 seeds | greedy | 21.00 ± 0.20 | +1.23 (p = 0.031) |  |"
-    assert second.startswith("| made-up, 2 seeds | beam 5 |")
+    found = translation.effect({"made_up-lstm": SUMMARY}, ("exact", "recommended"))
+    header, _, first, second = found.splitlines()
+    assert header == "| corpus and model | search | cross-entropy, BLEU | exact, gain | recommended, gain |"
+    assert first == "| made_up, LSTM, 2 seeds | greedy | 21.00 ± 0.20 | +1.23 (p = 0.031) |  |"
+    assert second.startswith("| made_up, LSTM, 2 seeds | beam 5 |")
 
 
 def test_a_section_says_what_its_run_was_made_with():
@@ -223,7 +224,7 @@ def test_the_picture_shows_what_the_library_computes(monkeypatch):
     assert dark == kept.replace(drawing.INKS[""], drawing.INKS["-dark"])
 
 
-@pytest.mark.parametrize("name", ["effects", "one_pass_gains", "qualities"])
+@pytest.mark.parametrize("name", ["effects", "default_gains", "one_pass_gains", "qualities"])
 def test_the_figures_of_results_are_up_to_date(monkeypatch, name):
     monkeypatch.syspath_prepend(DOCS)
     figure, drawing = importlib.import_module(name), importlib.import_module("drawing")

@@ -37,8 +37,9 @@ NAMES = {"base": "before tuning", "ce": "cross-entropy", "reinforce": "REINFORCE
 """Objectives whose name on the pages is not their label."""
 USUAL_LENGTH = 50
 """Longest training sentence, in words, if the settings do not say otherwise."""
-SHOWN = ("exact", "sharp-mix")
-"""The objectives of the short table: the plain loss, and the best recipe that needs one decoder pass."""
+DEFAULT = "default"
+"""The folder of the runs of the recommended recipe, one per corpus and model: ``multi30k-lstm``."""
+MODELS = {"lstm": "LSTM", "transformer": "Transformer"}
 
 Summary = dict[str, Any]
 
@@ -51,7 +52,23 @@ def kept(results: Path = RESULTS) -> dict[str, Summary]:
         if about.exists() and json.loads(about.read_text(encoding="utf-8")).get("study") == STUDY:
             found[path.parent.name] = json.loads(path.read_text(encoding="utf-8"))
     order = [*CORPORA]
-    return {name: found[name] for name in sorted(found, key=lambda name: order.index(name) if name in order else 99)}
+
+    def place(name: str) -> tuple[int, str]:
+        corpus = name.partition("-")[0]
+        return order.index(corpus) if corpus in order else len(order), name
+
+    return {name: found[name] for name in sorted(found, key=place)}
+
+
+def default_runs() -> dict[str, Summary]:
+    """The runs of the recommended recipe by corpus and model."""
+    return kept(RESULTS / DEFAULT)
+
+
+def shown_name(name: str) -> str:
+    """A corpus, and the model if the name of the run has one."""
+    corpus, _, model = name.partition("-")
+    return f"{corpus}, {MODELS[model]}" if model in MODELS else name
 
 
 def objectives(summary: Summary) -> dict[str, str]:
@@ -85,13 +102,14 @@ def difference(scores: Summary, label: str, other: str = "ce") -> Summary | None
 
 
 def against(scores: Summary, label: str, other: str = "ce") -> str:
-    """Difference from another system over the same seeds, with the p-value of the paired t-test."""
+    """Difference from another system, with the p-value of a paired t-test over seeds; of one seed, over sentences."""
     pair = difference(scores, label, other)
     if pair is None:
         return ""
     if pair.get("equal"):
         return "equal output"
-    return f"{100 * pair['difference']:+.2f}" + ("" if pair.get("p") is None else f" (p = {pair['p']:.2g})")
+    p = f"p = {pair['bootstrap_p']:.2g} over sentences" if pair.get("p") is None else f"p = {pair['p']:.2g}"
+    return f"{100 * pair['difference']:+.2f} ({p})"
 
 
 def gain(name: str) -> str:
@@ -240,9 +258,9 @@ def signatures(found: dict[str, Summary] | None = None) -> str:
     return " or ".join(f"`{signature}`" for signature in sorted({run["bleu_signature"] for run in found.values()}))
 
 
-def effect(found: dict[str, Summary] | None = None, labels: tuple[str, ...] = SHOWN) -> str:
-    """Cross-entropy and the gains of some objectives over it: one row per corpus and search."""
-    found = kept() if found is None else found
+def effect(found: dict[str, Summary] | None = None, labels: tuple[str, ...] = ("recommended",)) -> str:
+    """Cross-entropy and the gains of some objectives over it: one row per run and search."""
+    found = default_runs() if found is None else found
     if not found:
         return NONE_YET
     rows = []
@@ -251,6 +269,11 @@ def effect(found: dict[str, Summary] | None = None, labels: tuple[str, ...] = SH
             scores = summary["scores"][search]
             ce = scores["systems"].get("ce")
             cells = [against(scores, label) if label in summary["titles"] else "" for label in labels]
-            rows.append([f"{name}, {number_of_seeds(summary)}", search, score(ce) if ce else "", *cells])
-    header = ["corpus", "search", "cross-entropy, BLEU", *(f"{NAMES.get(label, label)}, gain" for label in labels)]
+            rows.append([f"{shown_name(name)}, {number_of_seeds(summary)}", search, score(ce) if ce else "", *cells])
+    header = [
+        "corpus and model",
+        "search",
+        "cross-entropy, BLEU",
+        *(f"{NAMES.get(label, label)}, gain" for label in labels),
+    ]
     return markdown(header, rows)

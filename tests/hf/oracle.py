@@ -35,12 +35,12 @@ def step_loss(model, rows, weighting="tokens", blend=1.0, adaptive=False, **opti
 
 
 def _adaptive_loss(found, blend):
-    """Cross-entropy, and BLEU with a weight that rises with the probability of the labels."""
+    """Cross-entropy, and BLEU with a share that rises with the probability of the labels."""
     total = 0
     for bleu, nll, length in found:
         likely = math.exp(-nll.item() / length)
-        weight = recipe.MOST * likely**2 / (likely**2 + recipe.HALF**2)
-        total = total + blend * weight * bleu * length + nll
+        share = blend * recipe.MOST * likely**2 / (likely**2 + recipe.HALF**2)
+        total = total + share * bleu * length + (1 - share) * nll
     return total / sum(length for _, _, length in found)
 
 

@@ -370,7 +370,7 @@ def test_autocast_does_not_reach_the_loss(fused):
 
 
 @pytest.mark.parametrize("blend", [0.0, 0.4, 1.0])
-def test_each_sentence_has_its_own_weight_of_bleu(blend):
+def test_each_sentence_has_its_own_share_of_bleu(blend):
     model, rows = make_model("Marian"), features()
     wanted = expected(model, rows, blend=blend, adaptive=True, eos_id=END, excluded=NOT_WORDS)
     assert_same(run(model, rows, bleu_weight=blend, adaptive=True), wanted)
@@ -397,10 +397,10 @@ def test_labels_are_smoothed_in_the_cross_entropy(fused):
     logits, labels = model(**batch).logits.detach(), batch["labels"]
     wanted = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), label_smoothing=0.2)
     torch.testing.assert_close(found, wanted, **CLOSE)
-    plain, _ = run(model, rows, bleu_weight=1.0, adaptive=True)
-    both, _ = run(model, rows, bleu_weight=1.0, adaptive=True, label_smoothing=0.2, fused=fused)
+    plain, _ = run(model, rows, bleu_weight=0.25)
+    both, _ = run(model, rows, bleu_weight=0.25, label_smoothing=0.2, fused=fused)
     assert (both - plain).abs() > 1e-3
-    torch.testing.assert_close(both - plain, found - run(model, rows, bleu_weight=0.0)[0], **CLOSE)
+    torch.testing.assert_close(both - plain, 0.75 * (found - run(model, rows, bleu_weight=0.0)[0]), **CLOSE)
 
 
 def test_tokens_are_counted_if_the_tokenizer_does_not_mark_where_words_begin():

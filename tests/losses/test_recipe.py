@@ -17,22 +17,22 @@ EOS, FIRST, WORDS = 1, 3, 30
 CLOSE = {"rtol": 0, "atol": 1e-12}
 
 
-def weight_of(nll):
-    """The weight of BLEU, from its definition."""
+def share_of(nll):
+    """The share of BLEU, from its definition."""
     likely = math.exp(-nll)
     return recipe.MOST * likely**2 / (likely**2 + recipe.HALF**2)
 
 
-def test_the_weight_of_bleu_rises_smoothly_with_the_probability_of_the_labels():
+def test_the_share_of_bleu_rises_smoothly_with_the_probability_of_the_labels():
     nll = torch.linspace(30, 0, 3001, dtype=torch.float64, requires_grad=True)
-    found = recipe.bleu_weight(nll)
+    found = recipe.bleu_share(nll)
     assert not found.requires_grad
-    wanted = torch.tensor([weight_of(one) for one in nll.tolist()], dtype=torch.float64)
+    wanted = torch.tensor([share_of(one) for one in nll.tolist()], dtype=torch.float64)
     torch.testing.assert_close(found, wanted, **CLOSE)
     assert (found.diff() > 0).all()
     assert found.diff().max() < 0.01 * recipe.MOST
     assert 0.95 * recipe.MOST < found[-1] < recipe.MOST
-    assert recipe.bleu_weight(torch.tensor(math.inf)) == 0
+    assert recipe.bleu_share(torch.tensor(math.inf)) == 0
 
 
 def one_at_a_time(logits, labels, **options):
@@ -44,29 +44,30 @@ def one_at_a_time(logits, labels, **options):
 
 
 @pytest.mark.parametrize("weight", [0.3, 1.0])
-def test_each_sentence_has_its_own_weight(seed, weight):
+def test_each_sentence_has_its_own_share(seed, weight):
     logits, labels = draw_batch()
 
     def wanted(x):
-        parts = [(weight_of(n.item() / t), b, n, t) for b, n, t in one_at_a_time(x, labels, eos_id=EOS)]
-        bleu = sum(w * b for w, b, _, _ in parts) / len(parts)
-        return bleu + weight * sum(n for _, _, n, _ in parts) / sum(t for *_, t in parts)
+        parts = [(share_of(n.item() / t), b, n, t) for b, n, t in one_at_a_time(x, labels, eos_id=EOS)]
+        bleu = sum(share * b for share, b, _, _ in parts) / len(parts)
+        return bleu + weight * sum((1 - share) * n for share, _, n, _ in parts) / sum(t for *_, t in parts)
 
     loss = bleugrad.ExpectedBLEULoss(eos_id=EOS, level="sentence", adaptive=True, cross_entropy_weight=weight)
     for found, own in zip(gradients(lambda x: loss(x, labels), logits), gradients(wanted, logits), strict=True):
         torch.testing.assert_close(found, own, **CLOSE)
 
 
-def test_a_batch_has_one_weight_at_corpus_level(seed):
+def test_a_batch_has_one_share_at_corpus_level(seed):
     logits, labels = draw_batch()
     nll = F.cross_entropy(logits.flatten(0, 1), labels.flatten())
     bleu = bleugrad.ExpectedBLEULoss(eos_id=EOS)(logits, labels)
     found = bleugrad.ExpectedBLEULoss(eos_id=EOS, adaptive=True, cross_entropy_weight=1.0)(logits, labels)
-    torch.testing.assert_close(found, weight_of(nll.item()) * bleu + nll, **CLOSE)
+    share = share_of(nll.item())
+    torch.testing.assert_close(found, share * bleu + (1 - share) * nll, **CLOSE)
 
 
 @pytest.mark.parametrize("reduction", ["sum", "none"])
-def test_reductions_keep_the_weights(seed, reduction):
+def test_reductions_keep_the_shares(seed, reduction):
     logits, labels = draw_batch()
     recipe_of_sentences = {"eos_id": EOS, "level": "sentence"}
     loss = bleugrad.ExpectedBLEULoss.recommended(**recipe_of_sentences, reduction=reduction)
@@ -80,9 +81,9 @@ def test_reductions_keep_the_weights(seed, reduction):
 
 
 @pytest.mark.parametrize("smoothing", [0.1, 1.0])
-@pytest.mark.parametrize("options", [{}, {"adaptive": True, "level": "sentence"}])
+@pytest.mark.parametrize("options", [{}, {"adaptive": True}])
 def test_labels_are_smoothed_as_torch_does_it(seed, smoothing, options):
-    """Plain and fused, in value and gradient; the weight of BLEU is that of the labels themselves."""
+    """Plain and fused, in value and gradient; the share of BLEU is that of the labels themselves."""
     _, labels = draw_batch()
     hidden, weight, bias = (torch.randn(*size, dtype=torch.float64) for size in ((3, 8, 4), (9, 4), (9,)))
     options = options | {"eos_id": EOS, "cross_entropy_weight": 0.7}
@@ -90,8 +91,11 @@ def test_labels_are_smoothed_as_torch_does_it(seed, smoothing, options):
     def wanted(*given):
         logits = F.linear(*given)
         rows = logits.flatten(0, 1), labels.flatten()
-        more = F.cross_entropy(*rows, label_smoothing=smoothing) - F.cross_entropy(*rows)
-        return bleugrad.ExpectedBLEULoss(**options)(logits, labels) + 0.7 * more
+        nll = F.cross_entropy(*rows)
+        more = (1 - share_of(nll.item()) if options.get("adaptive") else 1) * 0.7
+        return bleugrad.ExpectedBLEULoss(**options)(logits, labels) + more * (
+            F.cross_entropy(*rows, label_smoothing=smoothing) - nll
+        )
 
     loss = bleugrad.ExpectedBLEULoss(label_smoothing=smoothing, **options)
     fused = gradients(lambda *given: loss(bleugrad.Projection(*given), labels), hidden, weight, bias)
@@ -107,9 +111,9 @@ def test_the_gradient_of_the_recipe(seed, options):
     logits, labels = draw_batch(2, 4, 5)
     loss = bleugrad.ExpectedBLEULoss.recommended(eos_id=EOS, **options)
     log_probs = logits.log_softmax(-1).gather(2, labels.clamp(min=0)[..., None]).squeeze(2)
-    held = recipe.adaptive_weight(log_probs, labels != IGNORE, recipe.LEVEL, None)
+    held = recipe.adaptive_share(log_probs, labels != IGNORE, recipe.LEVEL, None)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bleugrad.losses.expected.adaptive_weight", lambda *_: held)
+        patch.setattr("bleugrad.losses.expected.adaptive_share", lambda *_: held)
         assert torch.autograd.gradcheck(lambda x: loss(x, labels), (logits.requires_grad_(),))
 
 
@@ -193,23 +197,23 @@ def enumerated_loss(logits, label):
     found = enumerate_statistics(np.concatenate([rows, after]), [tokens], eos_id=EOS)
     precisions = (found.mean(found.matches) + 1) / (found.mean(found.totals) + 1)
     bleu = found.mean(found.penalties) * precisions.prod() ** 0.25
-    return nll + weight_of(nll) * (1 - bleu), nll, 1 - bleu
+    return (1 - share_of(nll)) * nll + share_of(nll) * (1 - bleu), nll, 1 - bleu
 
 
 @pytest.mark.parametrize("label", [[2, 0, EOS], [0, 0, 2, EOS], [3, EOS]])
 def test_value_and_gradient_are_those_of_an_enumeration(seed, label):
-    """The gradient by central differences, with the weight of BLEU held."""
+    """The gradient by central differences, with the share of BLEU held."""
     logits = torch.randn(1, len(label), 4, dtype=torch.float64)
     loss = bleugrad.ExpectedBLEULoss.recommended(eos_id=EOS)
     value, grad = gradients(lambda x: loss(x, torch.tensor([label])), logits)
     wanted, nll, _ = enumerated_loss(logits[0].numpy(), label)
     assert value.item() == pytest.approx(wanted, abs=1e-12)
-    weight, step = weight_of(nll), 1e-5
+    share, step = share_of(nll), 1e-5
     for place in np.ndindex(len(label), 4):
         ends = []
         for sign in (1, -1):
             moved = logits[0].numpy().copy()
             moved[place] += sign * step
             _, nll, rest = enumerated_loss(moved, label)
-            ends.append(nll + weight * rest)
+            ends.append((1 - share) * nll + share * rest)
         assert grad[0][place].item() == pytest.approx((ends[0] - ends[1]) / (2 * step), abs=1e-8)

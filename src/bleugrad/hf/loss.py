@@ -52,9 +52,8 @@ class BLEULoss:
         special_tokens: "exclude" leaves the tokenizer's other special tokens, but not the unknown token, out of BLEU,
             "include" counts them; or the ids to leave out. Cross-entropy learns them in any case.
         bleu_weight: share of BLEU in the loss, 0 to 1; the rest is cross-entropy.
-        adaptive: the loss of a sentence is cross-entropy plus ``bleu_weight`` times
-            :func:`bleugrad.losses.recipe.bleu_weight`, near 0 where the model predicts the labels badly, times
-            1 - expected BLEU. With False the loss is a blend with fixed weights.
+        adaptive: the share is ``bleu_weight`` times :func:`bleugrad.losses.recipe.bleu_share`, near 0 if the model
+            predicts the labels badly.
         label_smoothing: of the cross-entropy, 0 to 1. Trainers do not pass their ``label_smoothing_factor`` on.
         score: :class:`bleugrad.BLEU`, or what is expected instead of it, such as :class:`bleugrad.ROUGE`.
         method: as for :class:`bleugrad.ExpectedBLEULoss`.
@@ -181,9 +180,10 @@ class BLEULoss:
         )
         log_probs = statistics.label_log_probs
         assert log_probs is not None
-        counts, bleu = labelled.sum(1).to(value.dtype), self.bleu_weight * (1 - value)
+        counts, share = labelled.sum(1).to(value.dtype), torch.full_like(value, self.bleu_weight).detach()
         if self.adaptive:
-            bleu = recipe.adaptive_weight(log_probs, labelled, level, pool) * bleu
+            share = share * recipe.adaptive_share(log_probs, labelled, level, pool)
+        bleu = share * (1 - value)
         if level == "sentence":
             bleu = (torch.where(mask.any(1), bleu, 0) * (1 if by_sentence else counts)).sum()
         if torch.is_grad_enabled():
@@ -191,7 +191,7 @@ class BLEULoss:
         if self.bleu_weight == 1 and not self.adaptive:
             return torch.stack([bleu, torch.zeros_like(bleu)])  # 0 times inf is not 0
         log_probs = recipe.smoothed_log_probs(log_probs, statistics.mean_log_probs, self.label_smoothing)
-        nll = (1.0 if self.adaptive else 1 - self.bleu_weight) * torch.where(labelled, -log_probs, 0).sum(1)
+        nll = (1 - share) * torch.where(labelled, -log_probs, 0).sum(1)
         return torch.stack([bleu, (nll / counts.clamp(min=1) if by_sentence else nll).sum()])
 
     @torch.no_grad()

@@ -9,7 +9,7 @@ from bleugrad.arguments import check_nonnegative, check_share
 from bleugrad.expectation import Expectation, score_output
 from bleugrad.losses import recipe
 from bleugrad.losses.base import BLEULossBase, LossBase
-from bleugrad.losses.recipe import adaptive_weight, smoothed_log_probs
+from bleugrad.losses.recipe import adaptive_share, smoothed_log_probs
 from bleugrad.matches.method import MatchMethod
 from bleugrad.outputs.output import Output
 from bleugrad.references.sequences import IdLists
@@ -61,16 +61,18 @@ class RowLossBase(LossBase):
             pool=pool,
         )
         loss, log_probs = 1 - value, statistics.label_log_probs
+        weight: Tensor | float = self.cross_entropy_weight
         if self.adaptive:
             assert log_probs is not None
             assert targets.labelled is not None
-            loss = adaptive_weight(log_probs, targets.labelled, level, pool) * loss
+            share = adaptive_share(log_probs, targets.labelled, level, pool)
+            loss, weight = share * loss, (weight * (1 - share)).unsqueeze(-1)
         if level == "sentence":
             loss = self.reduce(loss, targets.limits > 0)
         if log_probs is None:
             return loss
         log_probs = smoothed_log_probs(log_probs, statistics.mean_log_probs, self.label_smoothing)
-        return loss + self.cross_entropy_weight * self.cross_entropy(log_probs, targets)
+        return loss + self.cross_entropy(weight * log_probs, targets)
 
 
 @dataclass(eq=False, repr=False)
@@ -109,9 +111,10 @@ class ExpectedBLEULoss(RowLossBase, BLEULossBase):
             the mean over tokens; at sentence level with "sum" and "none" it is the mean of each sentence.
         label_smoothing: share of the uniform distribution in the targets of the cross-entropy, 0 to 1. Needs
             ``cross_entropy_weight``.
-        adaptive: multiplies ``1 - BLEU`` by :func:`bleugrad.losses.recipe.bleu_weight`, which is near 0 if the model
-            predicts the labels badly, so that cross-entropy trains a weak model. At sentence level each sentence has
-            its own weight, at corpus level the batch has one. Needs ``cross_entropy_weight``.
+        adaptive: the loss is ``(1 - s) CE + s (1 - BLEU)``, CE times ``cross_entropy_weight``. The share s,
+            :func:`bleugrad.losses.recipe.bleu_share`, is near 0 if the model predicts the labels badly, so that
+            cross-entropy trains a weak model. At corpus level the batch has one share, at sentence level each sentence
+            has its own. Needs ``cross_entropy_weight``.
         inplace: the backward pass writes the gradient over the logits, so that no second tensor of their size exists.
             The logits cannot be used afterwards, and must not be a leaf of the graph. Compiled graphs ignore it.
         process_group: pools statistics over its processes. If gradients are averaged over processes, as

@@ -276,7 +276,7 @@ def test_fed_its_own_tokens_a_decoder_that_ends_too_early_learns_what_going_on_i
 @pytest.mark.parametrize("in_words", [False, True])
 @pytest.mark.parametrize("several", [False, True])
 def test_the_recommended_recipe_of_own_tokens(model, several, in_words):
-    """Cross-entropy and weight are those of the reference, expected BLEU that of own tokens past both ends."""
+    """Cross-entropy and share are those of the reference, expected BLEU that of own tokens past both ends."""
     model.eval()
     model.output.bias.data[EOS] += 3
     batch, starts = make_batch(several=several), torch.arange(12) % 4 != 0
@@ -287,8 +287,9 @@ def test_the_recommended_recipe_of_own_tokens(model, several, in_words):
     loss = bleugrad.ExpectedBLEULoss(eos_id=EOS, sharpness=recipe.SHARPNESS, word_start=starts if in_words else None)
     references = [[target] + [target[::-1]] * several for target in TARGETS]
     nll = build_objective(model, objective_config())(batch)
-    expected = recipe.bleu_weight(nll) * loss(fed.logits, references=references, mask=fed.mask)
-    torch.testing.assert_close(found, expected + nll)
+    share = recipe.bleu_share(nll)
+    expected = share * loss(fed.logits, references=references, mask=fed.mask)
+    torch.testing.assert_close(found, expected + (1 - share) * nll)
 
 
 def test_own_tokens_of_the_recipe_are_scored_together_from_the_first_epoch():

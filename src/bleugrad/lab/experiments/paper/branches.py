@@ -28,6 +28,7 @@ _BUILT_IN: dict[str, tuple[str, dict[str, Any]]] = {
     "bound": ("LB (corpus)", {"name": "bound"}),
     "exact": ("exact", {"name": "exact"}),
     "recommended": ("recommended", {"name": "recommended"}),
+    "recommended-own": ("recommended, own tokens", {"name": "recommended", "feeding": "greedy"}),
     "unbiased": ("unbiased", {"name": "unbiased"}),
     "mrt": ("MRT", {"name": "mrt"}),
     "reinforce-own": ("RF (own samples)", {"name": "reinforce", "feeding": "sample"}),

@@ -10,7 +10,7 @@ from bleugrad.lab.settings.loading import build, merged
 from bleugrad.lab.training.config import OptimizerConfig, SharedConfig, TrainConfig
 from bleugrad.lab.training.objectives.config import GLANCING
 
-BRANCHES = ("ce", "reinforce", "bound", "exact", "unbiased", "exact-own")
+BRANCHES = ("ce", "reinforce", "bound", "exact", "recommended")
 """The second phases if none are named."""
 
 

@@ -58,7 +58,7 @@ samples are drawn, and the baseline of each is the reward of the other.
 PAPER = select(("ce", "reinforce", "bound", "exact"), {})
 TABLE_2 = select(("ce", "bound", "exact"), {})
 ONE_PASS_BRANCHES = select(("ce", "exact", "exact-mix", "exact-sharp", "clipped-mean"), {})
-TRANSFORMER_BRANCHES = select(("ce", "bound", "exact", "sharp-mix", "own-mix", "reinforce-own"), {})
+TRANSFORMER_BRANCHES = select(("ce", "bound", "exact", "recommended", "reinforce-own"), {})
 BUILTIN = {"corpus": "builtin", "min_count": 1, "batch_size": 16, "builtin_train": 6000, "builtin_valid": 200}
 BUILTIN_TUNING = {"epochs": 2, "learning_rate": 3e-4, "reinforce_learning_rate": 1e-4, "factors": (1.0, 3.0)}
 

@@ -12,7 +12,7 @@ from bleugrad.lab.models.feeding import token_log_probs
 from bleugrad.lab.special_ids import EOS, PAD
 from bleugrad.lab.training.objectives.base import FedObjective, order_weights, references_of
 from bleugrad.lab.training.objectives.config import CrossEntropyConfig, ExpectedConfig, RecommendedConfig
-from bleugrad.losses.recipe import adaptive_weight
+from bleugrad.losses.recipe import adaptive_share
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -95,7 +95,7 @@ class ExpectedBLEU(FedObjective):
 class RecommendedOwnTokens(FedObjective):
     """The recommended recipe of a decoder that is fed its own greedy tokens.
 
-    Cross-entropy, and the weight of BLEU that depends on it, are those of a decoder that is fed the reference. Expected
+    Cross-entropy, and the share of BLEU that depends on it, are those of a decoder that is fed the reference. Expected
     BLEU is that of the own tokens. The decoder continues past its own end, to that of the reference and some positions
     more, so that the loss knows what a later end is worth.
     """
@@ -112,10 +112,10 @@ class RecommendedOwnTokens(FedObjective):
         memory, labelled = self.model.encode(batch.source, batch.source_lengths), batch.labels != IGNORED
         reference, own = self.feed(memory, batch).logits, self.feed(memory, batch, self.config.feeding)
         log_probs = token_log_probs(reference.detach(), batch.labels)
-        weight = adaptive_weight(log_probs, labelled, self.config.level, self.loss.pool)
-        loss: Tensor = weight * self.loss(own.logits, references=references_of(batch), mask=own.mask)
+        share = adaptive_share(log_probs, labelled, self.config.level, self.loss.pool)
+        bleu: Tensor = self.loss(own.logits, references=references_of(batch), mask=own.mask)
         cross_entropy = self.cross_entropy(reference, batch.labels, self.config.label_smoothing)
-        return loss + self.config.cross_entropy_weight * cross_entropy
+        return share * bleu + (1 - share) * self.config.cross_entropy_weight * cross_entropy
 
 
 def ended_references(batch: Batch, further: int = 0) -> list[list[list[int]]] | None:
