@@ -88,7 +88,7 @@ def test_tuning_makes_a_run_of_its_own(run, capsys):
     assert capsys.readouterr().out.endswith(f"\nrun: {tuned}; score it with: bleugrad evaluate {tuned}\n")
     config, before = read_toml(tuned / "config.toml"), read_toml(run / "config.toml")
     assert config["objective"]["name"] == "recommended"
-    assert config["optimizer"]["learning_rate"] == 1e-4
+    assert config["optimizer"]["learning_rate"] == 1e-3
     assert config["model"] == before["model"]
     assert config["data"] == before["data"]
     assert json.loads((tuned / "run.json").read_text())["study"] == "tune"
