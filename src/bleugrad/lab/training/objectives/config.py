@@ -46,20 +46,21 @@ class OwnLength(ObjectiveConfig):
         1.2, "own tokens: positions per token of the longest reference", minimum=1, maximum=1000
     )
     length_extra: int = option(3, "own tokens: additional positions", minimum=0)
+    feeding: ClassVar[str] = "greedy"
+
+    @property
+    def own_tokens(self) -> bool:
+        """Whether the decoder is fed its own tokens only."""
+        return self.feeding in OWN_TOKENS
 
 
 @dataclass(frozen=True)
 class Fed(OwnLength, Mixture):
     """Settings of decoders with any kind of inputs."""
 
-    feeding: Literal["reference", "mixture", "greedy", "sample"] = option(
+    feeding: Literal["reference", "mixture", "greedy", "sample"] = option(  # type: ignore[misc]
         "reference", FEEDING, removed=("gumbel", "fed_samples")
     )
-
-    @property
-    def own_tokens(self) -> bool:
-        """Whether the decoder is fed its own tokens only."""
-        return self.feeding in OWN_TOKENS
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ class RecommendedConfig(ExpectedBase, OwnLength):
     sharpness: float = option(2.0, "factor of the logits before the loss", above=0, maximum=1e6)
     method: ClassVar[str] = "exact"
     label_smoothing: float = option(0.0, SMOOTHING, minimum=0, maximum=0.9)
-    feeding: Literal["reference", "greedy"] = option("reference", FEEDING)
+    feeding: Literal["reference", "greedy"] = option("reference", FEEDING)  # type: ignore[misc]
     adaptive = True
     random_length: ClassVar[bool] = True
     one_pass = ("nat",)
@@ -163,11 +164,6 @@ class RecommendedConfig(ExpectedBase, OwnLength):
                 f"level is {self.level!r} and likelihood_epochs is {self.likelihood_epochs} with feeding 'greedy'; "
                 "expected 'corpus' and 0"
             )
-
-    @property
-    def own_tokens(self) -> bool:
-        """Whether the decoder is fed its own tokens."""
-        return self.feeding == "greedy"
 
 
 @dataclass(frozen=True)
