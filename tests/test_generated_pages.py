@@ -116,9 +116,9 @@ def test_translation_results_appear_once_they_are_kept(tmp_path):
 def test_the_short_table_has_a_column_for_each_objective():
     """One row per run and search; an objective that a run lacks leaves its cell empty."""
     translation = importlib.import_module("translation")
-    found = translation.effect({"made_up-lstm": SUMMARY}, ("exact", "recommended"))
+    found = translation.effect({"made_up-lstm": SUMMARY}, ("exact", "recommended-own"))
     header, _, first, second = found.splitlines()
-    assert header == "| corpus and model | search | cross-entropy, BLEU | exact, gain | recommended, gain |"
+    assert header == "| corpus and model | search | cross-entropy, BLEU | exact, gain | with own tokens, gain |"
     assert first == "| made_up, LSTM, 2 seeds | greedy | 21.00 ± 0.20 | +1.23 (p = 0.031) |  |"
     assert second.startswith("| made_up, LSTM, 2 seeds | beam 5 |")
 

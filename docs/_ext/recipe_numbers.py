@@ -112,6 +112,12 @@ def several_references() -> str:
     return markdown(header, rows)
 
 
+@number
+def own_tokens_cost() -> str:
+    seconds = translation.processor_seconds(f"{translation.DEFAULT}/multi30k-lstm")
+    return f"{seconds['recommended-own'] / seconds['recommended']:.1f}"
+
+
 def _after_convergence(search: str) -> str:
     """Gain of the trainers' default over cross-entropy, from weights that cross-entropy had trained to convergence."""
     pair = translation.difference(read("recipe/converged/summary.json")["scores"][search], "recommended")

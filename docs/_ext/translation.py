@@ -33,12 +33,20 @@ CORPORA = {
     "builtin": "artificial grammar",
 }
 """Corpora in the order of the pages, natural text first."""
-NAMES = {"base": "before tuning", "ce": "cross-entropy", "reinforce": "REINFORCE", "bound": "paper's bound"}
+NAMES = {
+    "base": "before tuning",
+    "ce": "cross-entropy",
+    "reinforce": "REINFORCE",
+    "bound": "paper's bound",
+    "recommended-own": "with own tokens",
+}
 """Objectives whose name on the pages is not their label."""
 USUAL_LENGTH = 50
 """Longest training sentence, in words, if the settings do not say otherwise."""
 DEFAULT = "default"
 """The folder of the runs of the recommended recipe, one per corpus and model: ``multi30k-lstm``."""
+SHOWN = ("recommended", "recommended-own")
+"""The objectives of the short table."""
 MODELS = {"lstm": "LSTM", "transformer": "Transformer"}
 
 Summary = dict[str, Any]
@@ -258,7 +266,7 @@ def signatures(found: dict[str, Summary] | None = None) -> str:
     return " or ".join(f"`{signature}`" for signature in sorted({run["bleu_signature"] for run in found.values()}))
 
 
-def effect(found: dict[str, Summary] | None = None, labels: tuple[str, ...] = ("recommended",)) -> str:
+def effect(found: dict[str, Summary] | None = None, labels: tuple[str, ...] = SHOWN) -> str:
     """Cross-entropy and the gains of some objectives over it: one row per run and search."""
     found = default_runs() if found is None else found
     if not found:
