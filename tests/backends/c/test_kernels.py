@@ -8,10 +8,9 @@ import pytest
 import torch
 
 import bleugrad
-from bleugrad.backends import operations
+from bleugrad.backends import last_used, operations
 from bleugrad.backends.c import library, path_matches, row_probabilities, sum_distribution
 from bleugrad.backends.c.library import SWITCH
-from bleugrad.backends.torch import sum_distribution as by_torch
 from bleugrad.lengths import lengths
 from bleugrad.lengths.lengths import Stopping
 from bleugrad.references.sequences import References
@@ -316,10 +315,11 @@ def test_one_pass_models_are_those_of_torch(rng, monkeypatch, kind, dtype):
     assert_equal(one_pass_gradients(make, labels, *tensors), found, 0)
 
 
-@pytest.mark.parametrize("size", [0, 1, 5, 40, 10**9])
-def test_sums_are_the_same_directly_and_by_transforms(rng, monkeypatch, size):
-    mass = torch.from_numpy(rng.dirichlet(np.ones(7), size=(1, 2, 13)))
-    weights = torch.from_numpy(rng.normal(size=(1, 2, 97)))
+@pytest.mark.parametrize("most", [0, 10**9])
+@pytest.mark.parametrize("numbers", [1, 2, 13, 16])
+def test_sums_are_the_same_directly_and_by_transforms(rng, monkeypatch, most, numbers):
+    mass = torch.from_numpy(rng.dirichlet(np.ones(7), size=(1, 2, numbers)))
+    weights = torch.from_numpy(rng.normal(size=operations.sum_distribution(mass).shape))
 
     def compute():
         leaf = mass.clone().requires_grad_()
@@ -330,9 +330,9 @@ def test_sums_are_the_same_directly_and_by_transforms(rng, monkeypatch, size):
     with monkeypatch.context() as patch:
         patch.setenv(SWITCH, "0")
         wanted = compute()
-    for module in (sum_distribution, by_torch):
-        monkeypatch.setattr(module, "DIRECT_SIZE", size)
+    monkeypatch.setattr(sum_distribution, "MOST", most)
     assert_equal(compute(), wanted, 1e-14)
+    assert last_used()["sum_distribution"] == ("c" if most else "torch")
 
 
 @pytest.mark.parametrize("steps", [1, 2, 40])
