@@ -10,7 +10,6 @@
 #include "token_stream.h"
 
 #define FEW 16  /* largest number of states of a pattern that runs in lanes */
-#define PACK 4  /* smallest number of patterns with few states that run in lanes */
 #define ALONE -1
 
 /* LANES patterns of one order with up to `states` states each. */
@@ -80,7 +79,7 @@ INLINED void pull_rows(
     for (int64_t e = of.steps - 1; e >= 0; e--) {
         int64_t cell = e * of.batch + sentence, next = cell + of.batch;
         int last = e == of.steps - 1;
-        REAL alive = lives && !last ? of.alive[next] : 1, opens = opening && !last ? of.opening[next] : 0;
+        REAL alive = lives && !last ? of.alive[next] : 1, opens = opening && !last ? of.opening[next] : alive;
         REAL given = grad[cell * of.orders + order - 1];
         const Vector *window = (const Vector *)(windows + e * LANES);
         Vector *to = (Vector *)(grad_windows + e * LANES);
@@ -92,7 +91,7 @@ INLINED void pull_rows(
                 Vector *knew = of_known + k * VECTORS + v;
                 Vector of_level = look(comings + e * stride + k * LANES, &lag, same, stride, v);
                 Vector known = of_level + alive * *knew;
-                of_moved[k * VECTORS + v] = -of_level - (opening ? opens : alive) * *knew;
+                of_moved[k * VECTORS + v] = -of_level - opens * *knew;
                 *knew = known;
                 if (opening) of_opening[v] -= known * moved[v];
                 if (lives) of_alive[v] += known * level[v];
@@ -179,7 +178,7 @@ static void special_run(Special *own, REAL *out) {
     int64_t c = own->states, m = own->tokens;
     for (int64_t e = 0; e < of->steps; e++) {
         int64_t cell = e * of->batch + own->sentence;
-        REAL alive = of->alive ? of->alive[cell] : 1, opens = of->opening ? of->opening[cell] : 0, sum = 0;
+        REAL alive = of->alive ? of->alive[cell] : 1, opens = of->opening ? of->opening[cell] : alive, sum = 0;
         REAL *level = own->level + (m + e) * c, *moved = own->moved + (m + e) * c, *made = own->of_moved;
         const REAL *window = own->last + own->order * of->steps;
         for (int64_t k = 0; k < c; k++) made[k] = window[e] * level[k - m * c];
@@ -190,10 +189,8 @@ static void special_run(Special *own, REAL *out) {
             }
         for (int64_t k = 0; k < c; k++) {
             moved[k] = made[k] - (k ? made[k - 1] : 0);
-            if (of->opening) {
-                own->known[k] = alive * own->known[k] - opens * moved[k - c];
-                level[k] = own->known[k] - moved[k];
-            } else level[k] = alive * level[k - c] - moved[k];
+            own->known[k] = alive * own->known[k] - opens * moved[k - c];
+            level[k] = own->known[k] - moved[k];
             sum += made[k];
         }
         if (out) out[cell * of->orders + own->order - 1] += sum;
@@ -220,15 +217,15 @@ static void special_pull(Special *own, const Pass *pass) {
     for (int64_t e = steps - 1; e >= 0; e--) {
         int64_t cell = e * of->batch + own->sentence, next = cell + of->batch;
         REAL alive = of->alive && e + 1 < steps ? of->alive[next] : 1;
-        REAL opens = of->opening && e + 1 < steps ? of->opening[next] : 0;
+        REAL opens = of->opening && e + 1 < steps ? of->opening[next] : alive;
         REAL given = pass->grad[cell * of->orders + own->order - 1], sum_alive = 0, sum_opening = 0;
         REAL *level = own->level + (m + e) * c, *moved = own->moved + (m + e) * c, *of_new = own->of_new + e * c;
         for (int64_t k = 0; k < c; k++) {
             REAL of_level = e + m < steps ? window[e + m] * of_new[k + m * c] : 0;
-            own->of_moved[k] = -of_level - (of->opening ? opens : alive) * own->of_known[k];
+            own->of_moved[k] = -of_level - opens * own->of_known[k];
             own->of_known[k] = of_level + alive * own->of_known[k];
             sum_opening -= own->of_known[k] * moved[k - c];
-            sum_alive += own->of_known[k] * (level[k - c] + (of->opening ? moved[k - c] : 0));
+            sum_alive += own->of_known[k] * (level[k - c] + moved[k - c]);
         }
         for (int64_t s = 1; s < own->order; s++)
             if (special_overlaps(own, s) && e + own->back[s] < steps)
@@ -242,7 +239,7 @@ static void special_pull(Special *own, const Pass *pass) {
                 for (int64_t k = 0; k < c; k++)
                     own->grad_last[s * steps + e] -= of_new[k] * moved[k - own->back[s] * c];
         if (of->opening) pass->grad_opening[cell] += sum_opening;
-        if (of->alive) pass->grad_alive[cell] += sum_alive;
+        if (of->alive) pass->grad_alive[cell] += sum_alive + (of->opening ? 0 : sum_opening);
     }
     special_pull_windows(own, pass->grad_units);
 }
@@ -254,7 +251,7 @@ typedef struct {
     Lanes lanes;
     Stream stream;
     int64_t sentence, first, last;
-    int64_t most, several;  /* largest number of states in lanes; columns with several states in lanes */
+    int64_t most;           /* largest number of states in lanes */
     int64_t *states;        /* (1 + N, chunk): most of a column in lanes; of each order, 0 if it does not count, or ALONE */
     REAL *sums;             /* (N or 2, T, LANES) */
 } Chunk;
@@ -262,17 +259,9 @@ typedef struct {
 /* Returns 1 if an allocation fails. */
 static int chunk_open(Chunk *own, const Patterns *of) {
     int64_t history = FEW * (longest_lag(of) + of->steps), sums = (of->orders > 2 ? of->orders : 2) * of->steps;
-    own->patterns = of;
-    own->states = malloc((1 + of->orders) * of->chunk * sizeof(int64_t));
-    if (!own->states || stream_open(&own->stream, of)) {
-        free(own->states);
+    *own = (Chunk){.patterns = of, .states = malloc((1 + of->orders) * of->chunk * sizeof(int64_t))};
+    if (!own->states || stream_open(&own->stream, of) || block_open(&own->block, of, of->chunk, 3 * history + sums))
         return 1;
-    }
-    if (block_open(&own->block, of, of->chunk, 3 * history + sums)) {
-        stream_close(&own->stream);
-        free(own->states);
-        return 1;
-    }
     own->sums = own->block.room;
     own->lanes.block = &own->block;
     own->lanes.level = own->sums + sums * LANES;
@@ -308,22 +297,16 @@ static void chunk_load(Chunk *own, int64_t sentence, int64_t first) {
     own->sentence = sentence;
     own->first = first;
     own->last = first + chunk < of->columns ? first + chunk : of->columns;
-    own->most = own->several = 0;
+    own->most = 0;
     memset(own->states, 0, chunk * sizeof(int64_t));
     for (int64_t order = 1; order <= of->orders; order++) {
         const int64_t *states = own->states + order * chunk;
         count_states(own, order, own->states + order * chunk);
-        for (int64_t i = 0; i < own->last - first; i++)
+        for (int64_t i = 0; i < own->last - first; i++) {
             own->states[i] = states[i] > own->states[i] ? states[i] : own->states[i];
+            own->most = states[i] > own->most ? states[i] : own->most;
+        }
     }
-    for (int64_t i = 0; i < own->last - first; i++) {
-        own->several += own->states[i] > 1;
-        own->most = own->states[i] > own->most ? own->states[i] : own->most;
-    }
-    if (own->several >= PACK) return;
-    for (int64_t i = 0; own->several && i < (1 + of->orders) * chunk; i++)
-        if (own->states[i] > 1) own->states[i] = ALONE;
-    own->most = 1;
 }
 
 /* Selects, in LANES columns of which the first `count` are used, the patterns of one order with one state, or those
@@ -437,12 +420,21 @@ static void clear_units(const Patterns *of, REAL *grad_units, int64_t sentence, 
         memset(grad_units + unit_index(of, sentence, e) + first, 0, count * sizeof(REAL));
 }
 
-/* Chunks first..last - 1 of this call. Outputs that sentences share have shape (chunks, T, B, ...). */
-static int run_parts(const Patterns *of, const Pass *pass, int64_t first, int64_t last) {
+typedef struct {
+    Patterns patterns;
+    Pass pass;
+} Matches;
+
+/* Forward, adds the new matches of some parts at each position to `out`, (chunks, T, B, N). Backward, from their gradient,
+   (T, B, N), adds to those of the inputs: alive and opening, (chunks, T, B), and units (T, B, L), of which a chunk also
+   changes the first N - 1 columns of the next. The call of every second chunk from the first one on clears units before.
+   A part is a chunk of a sentence. */
+int matches(const void *problem, int64_t first, int64_t last) {
+    const Patterns *of = &((const Matches *)problem)->patterns;
+    const Pass *pass = &((const Matches *)problem)->pass;
     int64_t chunks = (of->columns + of->chunk - 1) / of->chunk, taken = (chunks - of->begin + of->apart - 1) / of->apart;
     Chunk own;
     int failed = chunk_open(&own, of);
-    if (failed) return 1;
     if (pass->grad) expect_rows(pass->grad_units, FLOAT32, 0, of->steps * of->batch, of->columns * sizeof(REAL) / sizeof(float));
     for (int64_t part = first; part < last && !failed; part++) {
         int64_t chunk = of->begin + part % taken * of->apart, cells = chunk * of->steps * of->batch;
@@ -456,17 +448,4 @@ static int run_parts(const Patterns *of, const Pass *pass, int64_t first, int64_
     }
     chunk_close(&own);
     return failed;
-}
-
-typedef struct {
-    Patterns patterns;
-    Pass pass;
-} Matches;
-
-/* Forward, adds the new matches of some parts at each position to `out`, (chunks, T, B, N). Backward, from their gradient,
-   (T, B, N), adds to those of the inputs: alive and opening, (chunks, T, B), and units (T, B, L), of which a chunk also
-   changes the first N - 1 columns of the next. The call of every second chunk from the first one on clears units before. */
-int matches(const void *problem, int64_t first, int64_t last) {
-    const Matches *of = problem;
-    return run_parts(&of->patterns, &of->pass, first, last);
 }

@@ -84,11 +84,6 @@ static float *row_buffers(const uint8_t *starts, int64_t size, int rows) {
     return buffers;
 }
 
-/* exp(sharpness (x - peak)) / sum, in place. */
-static void sharpened(float *restrict x, int64_t size, float peak, float sharpness, float inverse) {
-    for (int64_t i = 0; i < size; i++) x[i] = exp_nonpositive(sharpness * (x[i] - peak)) * inverse;
-}
-
 int row_probabilities(const void *problem, int64_t first, int64_t last) {
     const Rows *of = problem;
     float sharpness = of->sharpness, *buffer = row_buffers(of->starts, of->size, 2), *all = buffer + of->size;
@@ -149,17 +144,6 @@ static void row_gradient(
     else scaled_softmax(x, starts, out, size, peak, sharpness, by, 0, 1, 0);
 }
 
-/* A sum of many terms that cancel, in double precision. */
-static double dot(const float *restrict x, const float *restrict y, int64_t size) {
-    double lanes[LANES] = {0}, sum = 0;
-    int64_t full = size / LANES * LANES;
-    for (int64_t i = 0; i < full; i += LANES)
-        for (int l = 0; l < LANES; l++) lanes[l] += x[i + l] * y[i + l];
-    for (int64_t i = full; i < size; i++) sum += x[i] * y[i];
-    for (int l = 0; l < LANES; l++) sum += lanes[l];
-    return sum;
-}
-
 int row_probabilities_backward(const void *problem, int64_t first, int64_t last) {
     const Rows *of = problem;
     float sharpness = of->sharpness, *buffers = row_buffers(of->of_opening ? of->starts : NULL, of->size, 2);
@@ -172,7 +156,7 @@ int row_probabilities_backward(const void *problem, int64_t first, int64_t last)
         float *out = place_of_row(of->out, of->kind, r, of->size, buffers + of->size);
         float peak = of->normalisers[3 * r], plain = of->normalisers[3 * r + 1], sharp = of->normalisers[3 * r + 2];
         const float *m = of->matched + r * of->number, *g = of->of_matched ? of->of_matched + r * of->number : NULL;
-        double pulled = g ? dot(m, g, of->number) : 0, mean = of->of_means ? of->of_means[r] : 0, own = mean;
+        double pulled = g ? row_dot(m, g, of->number) : 0, mean = of->of_means ? of->of_means[r] : 0, own = mean;
         if (!isfinite(peak + plain + sharp)) {
             memset(out, 0, of->size * sizeof(float));
             write_row(of->out, of->kind, r, of->size, out);

@@ -28,6 +28,16 @@ float row_peak(const float *x, int64_t size) {
     return peak;
 }
 
+double row_dot(const float *restrict x, const float *restrict y, int64_t size) {
+    double lanes[LANES] = {0}, sum = 0;
+    int64_t full = size / LANES * LANES;
+    for (int64_t i = 0; i < full; i += LANES)
+        for (int l = 0; l < LANES; l++) lanes[l] += y ? x[i + l] * y[i + l] : x[i + l];
+    for (int64_t i = full; i < size; i++) sum += y ? x[i] * y[i] : x[i];
+    for (int l = 0; l < LANES; l++) sum += lanes[l];
+    return sum;
+}
+
 typedef union { float value; uint32_t bits; } Bits;
 
 /* The bits of a float16 as those of a float32 have the exponent 112 too small; a product mends it, also for numbers

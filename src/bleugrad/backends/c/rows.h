@@ -29,8 +29,16 @@ static inline float exp_nonpositive(float x) {
     return x < -87.3f ? 0.0f : p * power.value;
 }
 
+/* exp(sharpness (x - peak)) * scale, in place. */
+static inline void sharpened(float *restrict x, int64_t size, float peak, float sharpness, float scale) {
+    for (int64_t i = 0; i < size; i++) x[i] = exp_nonpositive(sharpness * (x[i] - peak)) * scale;
+}
+
 /* The largest number of a row. NaN is passed over, unless it comes first. */
 float row_peak(const float *x, int64_t size);
+
+/* The sum of products, or of x if y is NULL, in double precision, because many terms cancel. */
+double row_dot(const float *x, const float *y, int64_t size);
 
 /* Asks the system for large pages for rows that will be written. Fresh memory of the usual pages costs several times the
    computation. */
