@@ -230,8 +230,8 @@ Token t opens a word with probability ``opening`` (T, B); the first token always
 
 
 def _segments(ids: Tensor, lengths: Tensor, word_start: Tensor) -> Outputs:
-    starts, spans, numbers = (torch.empty_like(ids) for _ in range(3))
-    return starts, spans, numbers, torch.empty_like(ids, dtype=torch.bool), torch.empty_like(lengths)
+    starts, spans, numbers = (ids.new_empty(ids.shape) for _ in range(3))
+    return starts, spans, numbers, ids.new_empty(ids.shape, dtype=torch.bool), lengths.new_empty(lengths.shape)
 
 
 segment_words = Operation(
