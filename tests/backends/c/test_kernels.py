@@ -72,8 +72,9 @@ def test_small_cases_are_those_of_torch(rng, monkeypatch, method, words, eos):
 @pytest.mark.parametrize("eos_id", [None, 0])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 def test_long_cases_are_those_of_torch(rng, monkeypatch, method, words, eos_id, dtype):
-    """More columns than lanes, words longer than a hypothesis, orders up to six, large clips."""
-    for steps, width, vocabulary, orders in ((29, 41, 30, 4), (40, 70, 6, 6), (5, 33, 3, 4), (1, 2, 3, 1)):
+    """More columns than lanes, words longer than a hypothesis, orders up to sixteen, large clips."""
+    cases = ((29, 41, 30, 4), (40, 70, 6, 6), (5, 33, 3, 4), (1, 2, 3, 1), (24, 30, 3, 16))
+    for steps, width, vocabulary, orders in cases:
         references = torch.from_numpy(rng.integers(1, vocabulary, size=(3, 2, width)))
         logits = torch.from_numpy(rng.normal(size=(3, steps, vocabulary))).to(dtype)
         options = {"method": method, "eos_id": eos_id, "max_order": orders}
@@ -82,6 +83,11 @@ def test_long_cases_are_those_of_torch(rng, monkeypatch, method, words, eos_id, 
         found, wanted, used = both(monkeypatch, lambda x=logits, r=references, o=options: value_and_gradient(x, r, **o))
         assert_equal(found, wanted, *((1e-12, 0) if dtype == torch.float64 else (1e-6, 1e-4)))
         assert used["matches"] > 1 if method == "exact" else eos_id == 0 or used["bound"] > 1  # forward and backward
+
+
+def test_more_orders_than_lanes_are_left_to_torch(seed):
+    bleugrad.ExpectedBLEULoss(max_order=17)(torch.randn(1, 20, 5, requires_grad=True), torch.ones(1, 20).long()).backward()
+    assert last_used()["exact_matches"] == "torch"
 
 
 @pytest.mark.parametrize("vocabulary", [1, 31, 32, 33, 200])

@@ -6,15 +6,12 @@ import torch
 from torch import Tensor
 
 from bleugrad.backends.c.library import library_for, run
-from bleugrad.backends.c.ngram_problem import sizes
+from bleugrad.backends.c.ngram_problem import LANES, sizes
 from bleugrad.backends.dispatch import Outputs
 from bleugrad.backends.torch.path_matches import at_last, lengths_gradient
 
 BLOCK = 48
 """Vertices of a block."""
-
-LANES = 16
-"""As in ``common.h``."""
 
 
 def forward(
