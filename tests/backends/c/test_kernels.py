@@ -314,8 +314,7 @@ def test_one_pass_models_are_those_of_torch(rng, monkeypatch, kind, dtype):
     make, *tensors = makers[kind]
     monkeypatch.setattr(path_matches, "BLOCK", 16)
     found, wanted, used = both(monkeypatch, lambda: one_pass_gradients(make, labels, *tensors))
-    assert used[f"{kind[:-1]}_matches"] > (kind == "frames")  # forward and backward
-    assert kind == "frames" or used["path_matches_backward"]
+    assert used[f"{kind[:-1]}_matches"] > 1  # forward and backward
     assert_equal(found, wanted, 1e-13 if dtype == torch.float64 else 1e-6)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
     assert_equal(one_pass_gradients(make, labels, *tensors), found, 0)

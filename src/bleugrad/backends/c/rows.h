@@ -1,6 +1,5 @@
 /* Rows of logits: float32, bfloat16 or float16 in memory, computed in float32. */
-#ifndef BLEUGRAD_ROWS_H
-#define BLEUGRAD_ROWS_H
+#pragma once
 
 #include "common.h"
 
@@ -54,5 +53,3 @@ void write_row(void *x, int kind, int64_t r, int64_t size, const float *row);
 static inline float *place_of_row(void *x, int kind, int64_t r, int64_t size, float *buffer) {
     return kind == FLOAT32 ? (float *)x + r * size : buffer;
 }
-
-#endif
