@@ -419,7 +419,7 @@ int matches(const void *problem, int64_t first, int64_t last) {
     int64_t chunks = (of->columns + of->chunk - 1) / of->chunk, taken = (chunks - of->begin + of->apart - 1) / of->apart;
     Chunk own;
     int failed = chunk_open(&own, of);
-    if (pass->grad) expect_rows(pass->grad_units, FLOAT32, 0, of->steps * of->batch, of->columns * sizeof(REAL) / sizeof(float));
+    if (pass->grad) expect_rows(pass->grad_units, 0, of->steps * of->batch, of->columns, sizeof(REAL));
     for (int64_t part = first; part < last && !failed; part++) {
         int64_t chunk = of->begin + part % taken * of->apart, cells = chunk * of->steps * of->batch;
         Pass here = *pass;

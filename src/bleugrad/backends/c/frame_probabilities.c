@@ -70,7 +70,7 @@ int frame_probabilities_backward(const void *problem, int64_t first, int64_t las
     const float *repeated = of->repeated, *normalisers = of->normalisers, *weight = of->of_repeated;
     float *buffers = calloc(5 * size, sizeof(float)), *zero = buffers + size, sharpness = of->sharpness;
     if (!buffers) return 1;
-    expect_rows(of->out, of->kind, first * of->steps, last * of->steps, size);
+    expect_rows(of->out, first * of->steps, last * of->steps, size, bytes_of(of->kind));
     for (int64_t b = first; b < last; b++) {
         int64_t end = (b + 1) * of->steps, known = -1; /* the frame whose softmax is `later` */
         float *rows[3] = {buffers + 2 * size, buffers + 3 * size, buffers + 4 * size}, *before = NULL;

@@ -83,7 +83,7 @@ int row_probabilities(const void *problem, int64_t first, int64_t last) {
     const float *starts = of->starts ? buffer + 2 * of->size : NULL;
     int many = of->number > of->size; /* then the probabilities of all tokens are computed first */
     if (!buffer) return 1;
-    expect_rows(of->matched, FLOAT32, first, last, of->number);
+    expect_rows(of->matched, first, last, of->number, sizeof(float));
     for (int64_t r = first; r < last; r++) {
         const float *x = read_row(of->logits, of->kind, r, of->size, buffer, 0), *from = many ? all : x;
         const int64_t *ids = of->ids + r / of->steps * of->number;
@@ -142,7 +142,7 @@ int row_probabilities_backward(const void *problem, int64_t first, int64_t last)
     float sharpness = of->sharpness, *buffers = row_buffers(of->of_opening ? of->starts : NULL, of->size, 2);
     const float *starts = of->of_opening ? buffers + 2 * of->size : NULL;
     if (!buffers) return 1;
-    expect_rows(of->out, of->kind, first, last, of->size);
+    expect_rows(of->out, first, last, of->size, bytes_of(of->kind));
     for (int64_t r = first; r < last; r++) {
         const float *x = read_row(of->logits, of->kind, r, of->size, buffers, of->logits == of->out);
         const int64_t *ids = of->ids + r / of->steps * of->number;

@@ -7,10 +7,9 @@
 
 #define LARGE_PAGE ((uintptr_t)1 << 21)
 
-void expect_rows(void *x, int kind, int64_t first, int64_t last, int64_t size) {
+void expect_rows(void *x, int64_t first, int64_t last, int64_t size, int64_t bytes) {
 #ifdef MADV_HUGEPAGE
-    int64_t bytes = size * (kind == FLOAT32 ? 4 : 2);
-    uintptr_t start = (uintptr_t)x + first * bytes, end = (uintptr_t)x + last * bytes;
+    uintptr_t start = (uintptr_t)x + first * size * bytes, end = (uintptr_t)x + last * size * bytes;
     start = (start + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE;
     end = end / LARGE_PAGE * LARGE_PAGE;
     if (start < end) (void)madvise((void *)start, end - start, MADV_HUGEPAGE); /* only advice: it may fail */

@@ -39,9 +39,11 @@ float row_peak(const float *x, int64_t size);
 /* The sum of products, or of x if y is NULL, in double precision, because many terms cancel. */
 double row_dot(const float *x, const float *y, int64_t size);
 
-/* Asks the system for large pages for rows that will be written. Fresh memory of the usual pages costs several times the
-   computation. */
-void expect_rows(void *x, int kind, int64_t first, int64_t last, int64_t size);
+/* Asks the system for large pages for rows that will be written, (rows, size) numbers of so many bytes. Fresh memory of
+   the usual pages costs several times the computation. */
+void expect_rows(void *x, int64_t first, int64_t last, int64_t size, int64_t bytes);
+
+static inline int64_t bytes_of(int kind) { return kind == FLOAT32 ? 4 : 2; }
 
 /* Row r of a tensor (rows, size) as float32: the row itself, or converted into `buffer`, or copied there. */
 const float *read_row(const void *x, int kind, int64_t r, int64_t size, float *buffer, int copied);
