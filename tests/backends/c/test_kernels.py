@@ -86,7 +86,8 @@ def test_long_cases_are_those_of_torch(rng, monkeypatch, method, words, eos_id, 
 
 
 def test_more_orders_than_lanes_are_left_to_torch(seed):
-    bleugrad.ExpectedBLEULoss(max_order=17)(torch.randn(1, 20, 5, requires_grad=True), torch.ones(1, 20).long()).backward()
+    logits, labels = torch.randn(1, 20, 5, requires_grad=True), torch.ones(1, 20, dtype=torch.long)
+    bleugrad.ExpectedBLEULoss(max_order=17)(logits, labels).backward()
     assert last_used()["exact_matches"] == "torch"
 
 
