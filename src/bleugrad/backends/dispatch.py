@@ -14,6 +14,9 @@ An implementation of the operation ``name`` is the module ``bleugrad.backends.<b
     ``kept``.
 
 Both return None where the implementation does not support the inputs; then the next backend is tried, and torch last.
+
+An operation on ids needs no module in C: its C function takes the sizes of the ids, the numbers, the inputs and the
+outputs, whose shapes are declared by :class:`IdShapes`.
 """
 
 from collections.abc import Callable
@@ -26,6 +29,7 @@ import torch
 from torch import Tensor
 from torch._C._functorch import is_functorch_wrapped_tensor
 
+from bleugrad.backends.c.library import run
 from bleugrad.backends.devices import has_triton
 
 Outputs: TypeAlias = tuple[Tensor, ...]
@@ -45,6 +49,24 @@ def last_used() -> dict[str, str]:
     True
     """
     return dict(_last_used)
+
+
+class IdShapes:
+    """The shapes of the outputs of an operation on ids (B, K, R), as letters: L is K R, N the last input, D is N - 1.
+
+    They are int64 tensors. A question mark after the letters makes one bool.
+    """
+
+    def __init__(self, *outputs: str) -> None:
+        self.outputs = outputs
+
+    def __call__(self, ids: Tensor, *others: Any) -> Outputs:
+        """Empty outputs."""
+        (batch, references, width), number = ids.shape, others[-1] if isinstance(others[-1], int) else 1
+        sizes = {"B": batch, "K": references, "R": width, "L": references * width, "N": number, "D": number - 1}
+        shapes = [[sizes[letter] for letter in output.rstrip("?")] for output in self.outputs]
+        kinds = [torch.bool if output.endswith("?") else torch.int64 for output in self.outputs]
+        return tuple(ids.new_empty(shape, dtype=kind) for shape, kind in zip(shapes, kinds, strict=True))
 
 
 class Operation:
@@ -98,16 +120,25 @@ class Operation:
         outputs = self.forward(False, inputs)[0]
         return outputs if self.number > 1 else outputs[0]
 
-    def forward(self, keep: bool, inputs: tuple[Any, ...]) -> tuple[Outputs, Any, ModuleType]:
+    def forward(self, keep: bool, inputs: tuple[Any, ...]) -> tuple[Outputs, Any, ModuleType | None]:
         """The outputs, ``kept``, and the module of the first backend that supports the inputs."""
         for backend in self.backends:
             if backend == "triton" and not has_triton(inputs[0]):
                 continue
-            result = self._module(backend).forward(keep, *inputs)
+            result = self._forward(backend, keep, inputs)
             if result is not None:
                 _last_used[self.name] = backend
-                return *result, self._modules[backend]
+                return *result, self._modules.get(backend)
         raise AssertionError(f"no backend supports {self.name}")  # the torch backend supports everything
+
+    def _forward(self, backend: str, keep: bool, inputs: tuple[Any, ...]) -> Any:
+        """The outputs and ``kept`` by one backend; None where it does not support the inputs."""
+        if backend != "c" or not isinstance(self.shapes, IdShapes):
+            return self._module(backend).forward(keep, *inputs)
+        ids, outputs = inputs[0], self.shapes(*inputs)
+        sizes, given = (*ids.shape, *inputs[self.tensors :]), (*inputs[: self.tensors], *outputs)
+        done = run(self.name, sizes, *given, parts=len(ids), work=outputs[0].numel(), dtype=torch.float32)
+        return (outputs, None) if done else None
 
     def _module(self, backend: str) -> ModuleType:
         if backend not in self._modules:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bleugrad.backends.dispatch import Operation, Outputs
+from bleugrad.backends.dispatch import IdShapes, Operation, Outputs
 
 
 def _gathered(like: Tensor, ids: Tensor, targets: Tensor | None, word_start: Tensor | None, *_: Any) -> Outputs:
@@ -229,16 +229,11 @@ Token t opens a word with probability ``opening`` (T, B); the first token always
 """
 
 
-def _segments(ids: Tensor, lengths: Tensor, word_start: Tensor) -> Outputs:
-    starts, spans, numbers = (torch.empty_like(ids) for _ in range(3))
-    return starts, spans, numbers, torch.empty_like(ids, dtype=torch.bool), torch.empty_like(lengths)
-
-
 segment_words = Operation(
     "segment_words",
     "Tensor ids, Tensor lengths, Tensor word_start",
     outputs=5,
-    shapes=_segments,
+    shapes=IdShapes("BKR", "BKR", "BKR", "BKR?", "BK"),
     backends=("c", "triton"),
 )
 """The words of references ``ids`` (B, K, R) with ``lengths`` (B, K); ``word_start`` (V,) bool opens a word.
@@ -249,17 +244,11 @@ within a sentence iff the words are, and whether it begins with a token that con
 """
 
 
-def _clipped(ids: Tensor, lengths: Tensor, max_order: int) -> Outputs:
-    batch, columns = ids.shape[0], ids.shape[1] * ids.shape[2]
-    clips = ids.new_empty(batch, max_order, columns)
-    return clips, clips.new_empty(max_order - 1, *clips.shape, dtype=torch.bool)
-
-
 ngram_clips = Operation(
     "ngram_clips",
     "Tensor ids, Tensor lengths, int max_order",
     outputs=2,
-    shapes=_clipped,
+    shapes=IdShapes("BNL", "DBNL?"),
     backends=("c", "triton"),
 )
 """The distinct n-grams of references ``ids`` (B, K, R) with ``lengths`` (B, K), on L = K R columns.

@@ -30,10 +30,10 @@ int automaton_open(
     own->states = merging && order == 1 ? 1 : order - 1;
     own->targets = own->states + 1;
     own->size = 1 + own->states * (merging ? 2 : 1);
-    own->offsets = calloc(own->targets, sizeof(int64_t));
+    own->apart = order > 1;
     own->memory = calloc(own->size * own->targets + own->targets + own->states, sizeof(REAL));
     uint8_t *ends = calloc(order + 1, 1);
-    if (!own->offsets || !own->memory || !ends) {
+    if (!own->memory || !ends) {
         free(ends);
         automaton_close(own);
         return 1;
@@ -51,7 +51,6 @@ int automaton_open(
         ends[0] = 1;
         for (int64_t s = 1; s <= order; s++) {
             extend(ends, tokens, s);
-            own->offsets[s - 1] = s - 1;
             if (s < order) fill_state(own, ends, tokens, s, merging);
         }
         for (int64_t k = 1; k < order; k++) if (ends[k]) own->landing = k;
@@ -60,10 +59,7 @@ int automaton_open(
     return 0;
 }
 
-void automaton_close(Automaton *own) {
-    free(own->offsets);
-    free(own->memory);
-}
+void automaton_close(Automaton *own) { free(own->memory); }
 
 void automaton_start(const Automaton *own, REAL *state) {
     memset(state, 0, own->levels * own->size * sizeof(REAL));
@@ -80,8 +76,8 @@ REAL automaton_emit(const Automaton *own, const REAL *tokens, const REAL *blank,
     REAL risen = 0, sum = 0;
     for (int64_t k = 0; k < own->levels; k++, old += own->size, now += own->size) {
         for (int64_t s = 1; s <= own->states; s++)
-            now[s] = tokens[own->column + own->offsets[s - 1]] * inflow(own, old, s - 1);
-        REAL made = tokens[own->column + own->offsets[own->states]] * inflow(own, old, own->states);
+            now[s] = tokens[own->column + (s - 1) * own->apart] * inflow(own, old, s - 1);
+        REAL made = tokens[own->column + own->states * own->apart] * inflow(own, old, own->states);
         now[0] = old[0] - made + risen;
         if (own->landing) now[own->landing] += risen;
         for (int64_t s = 1; blank && s <= own->states; s++)
@@ -102,7 +98,7 @@ void automaton_pull(
         if (k + 1 < own->levels) of_made += higher[0] + (own->landing ? higher[own->landing] : 0);
         for (int64_t j = 0; j < own->targets; j++) {
             REAL flow = j < own->states ? of[1 + j] : of_made;
-            int64_t at = own->column + own->offsets[j];
+            int64_t at = own->column + j * own->apart;
             grad_tokens[at] += flow * inflow(own, old, j);
             own->pulled[j] = flow * tokens[at];
         }

@@ -1,6 +1,5 @@
 /* The automaton of one n-gram, as in automata.py, where its names are explained. */
-#ifndef BLEUGRAD_AUTOMATON_H
-#define BLEUGRAD_AUTOMATON_H
+#pragma once
 
 #include "windows.h"
 
@@ -16,8 +15,8 @@ static inline int pattern_is_special(const Patterns *of, int64_t sentence, int64
 /* A state is (levels, size): A, x_1.., and for CTC z_1.. of each level. */
 typedef struct {
     int64_t column, levels, size, states, targets; /* targets = states + 1; the last one is the occurrence */
+    int64_t apart;                                 /* columns from the token of a target to that of the next, 1 or 0 */
     int64_t landing;                               /* the state after an occurrence, from 1 on; 0 for none */
-    int64_t *offsets;                              /* (targets,), from the column on */
     REAL *memory, *table, *pulled, *held;          /* (size, targets), (targets,), (states,) */
 } Automaton;
 
@@ -36,5 +35,3 @@ void automaton_pull(
     const Automaton *own, const REAL *tokens, const REAL *blank, const REAL *old, REAL *of, REAL given,
     REAL *grad_tokens, REAL *grad_blank
 );
-
-#endif

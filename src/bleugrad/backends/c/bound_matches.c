@@ -79,8 +79,8 @@ int bound(const void *problem, int64_t first, int64_t last) {
     const Patterns *of = &own->patterns;
     int64_t columns[LANES];
     Block block;
-    if (block_open(&block, of, LANES, 0)) return 1;
-    for (int64_t b = first; b < last; b++)
+    int failed = block_open(&block, of, LANES, 0);
+    for (int64_t b = first; b < last && !failed; b++)
         for (int64_t column = 0; column < of->columns; column += LANES) {
             for (int l = 0; l < LANES; l++) columns[l] = column + l;
             block_take(&block, b, column);
@@ -96,5 +96,5 @@ int bound(const void *problem, int64_t first, int64_t last) {
             if (own->grad) block_give(&block, own->grad_units);
         }
     block_close(&block);
-    return 0;
+    return failed;
 }

@@ -1,6 +1,5 @@
 /* Shared by all kernels. REAL is float or double; one library is built for each. */
-#ifndef BLEUGRAD_COMMON_H
-#define BLEUGRAD_COMMON_H
+#pragma once
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -34,5 +33,3 @@ static inline REAL lane_sum(const REAL *restrict x) {
         for (int l = 0; l < width; l++) half[l] += half[l + width];
     return half[0];
 }
-
-#endif

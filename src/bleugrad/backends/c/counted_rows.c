@@ -1,12 +1,12 @@
 /* The positions that count, moved to the front, time first, and how a sequence and its words end. */
-#include "common.h"
+#include "rows.h"
 
 typedef struct {
     int64_t batch, steps, width, columns, extra;    /* B, T, L or L + 1, L, positions after the last */
     const REAL *probs, *opening;                    /* (B, T, width), (B, T) or NULL */
     const int64_t *order, *limits, *ends;           /* (B, T) or NULL, (B,), (B,) */
     REAL *units, *opened, *boundary, *alive, *stop; /* (T', B, L), (T', B) three times, (B, T' + 1), T' = T + extra */
-    REAL *grad_probs, *grad_opening;                /* (B, T, width), (B, T) or NULL; zeros */
+    REAL *grad_probs, *grad_opening;                /* (B, T, width), (B, T) or NULL */
 } Counted;
 
 /* Where the position that counts as number t of a sentence stands in (B, T). */
@@ -18,6 +18,7 @@ int counted_rows(const void *problem, int64_t first, int64_t last) {
     const Counted *of = problem;
     REAL *units = of->units, *opened = of->opened, *boundary = of->boundary, *alive = of->alive, *stop = of->stop;
     int64_t steps = of->steps + of->extra, size = of->columns * sizeof(REAL);
+    expect_rows(units, 0, steps * of->batch, of->columns, sizeof(REAL));
     for (int64_t b = first; b < last; b++)
         for (int64_t t = 0; t <= steps; t++) {
             int counts = t < of->limits[b];
@@ -39,7 +40,10 @@ int counted_rows(const void *problem, int64_t first, int64_t last) {
 int counted_rows_backward(const void *problem, int64_t first, int64_t last) {
     const Counted *of = problem;
     const REAL *units = of->units, *opened = of->opened, *boundary = of->boundary, *alive = of->alive, *stop = of->stop;
-    int64_t steps = of->steps + of->extra;
+    int64_t steps = of->steps + of->extra, cells = (last - first) * of->steps;
+    expect_rows(of->grad_probs, first * of->steps, last * of->steps, of->width, sizeof(REAL));
+    memset(of->grad_probs + first * of->steps * of->width, 0, cells * of->width * sizeof(REAL));
+    if (of->grad_opening) memset(of->grad_opening + first * of->steps, 0, cells * sizeof(REAL));
     for (int64_t b = first; b < last; b++)
         for (int64_t t = 0; t < of->limits[b]; t++) {
             int64_t to = place(of, b, t), cell = t * of->batch + b;

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from bleugrad.backends.c.library import run
@@ -19,7 +18,7 @@ def forward(keep: bool, *inputs: Any) -> tuple[Outputs, None] | None:
 
 def backward(kept: None, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -> tuple[Tensor | None, ...] | None:
     """The gradients of ``match_probs`` and ``opening``."""
-    found = [None if one is None else torch.zeros_like(one).contiguous() for one in inputs[:2]]
+    found = [None if one is None else one.new_empty(one.shape) for one in inputs[:2]]
     return tuple(found) if _run("counted_rows_backward", inputs, *grads, *found) else None
 
 

@@ -10,7 +10,6 @@
 #include "token_stream.h"
 
 #define FEW 16  /* largest number of states of a pattern that runs in lanes */
-#define PACK 4  /* smallest number of patterns with few states that run in lanes */
 #define ALONE -1
 
 /* LANES patterns of one order with up to `states` states each. */
@@ -80,7 +79,7 @@ INLINED void pull_rows(
     for (int64_t e = of.steps - 1; e >= 0; e--) {
         int64_t cell = e * of.batch + sentence, next = cell + of.batch;
         int last = e == of.steps - 1;
-        REAL alive = lives && !last ? of.alive[next] : 1, opens = opening && !last ? of.opening[next] : 0;
+        REAL alive = lives && !last ? of.alive[next] : 1, opens = opening && !last ? of.opening[next] : alive;
         REAL given = grad[cell * of.orders + order - 1];
         const Vector *window = (const Vector *)(windows + e * LANES);
         Vector *to = (Vector *)(grad_windows + e * LANES);
@@ -92,7 +91,7 @@ INLINED void pull_rows(
                 Vector *knew = of_known + k * VECTORS + v;
                 Vector of_level = look(comings + e * stride + k * LANES, &lag, same, stride, v);
                 Vector known = of_level + alive * *knew;
-                of_moved[k * VECTORS + v] = -of_level - (opening ? opens : alive) * *knew;
+                of_moved[k * VECTORS + v] = -of_level - opens * *knew;
                 *knew = known;
                 if (opening) of_opening[v] -= known * moved[v];
                 if (lives) of_alive[v] += known * level[v];
@@ -119,132 +118,114 @@ static void pull_lanes(const Lanes *own, const REAL *grad, REAL *sums) {
     else pull_rows(own, grad, sums, 1, 1, lives, same);
 }
 
-/* A pattern with several states. `last` (N + 1, T): the windows of its last s units; `back`: their tokens. */
+/* A pattern that runs alone. Lane l of the block begins at its unit l, so that its last s units are lane n - s of order
+   s. A block has LANES orders at most. */
 typedef struct {
-    const Patterns *patterns;
-    int64_t sentence, order, column, states, tokens;
-    int64_t *back;
-    REAL *memory, *last, *grad_last;    /* (N + 1, T) */
+    Block *block;
+    int64_t order, column, states, tokens;
+    REAL *memory, *grad_tails;          /* (N + 1, T): gradients of the windows of its last s units */
     REAL *level, *moved;                /* (tokens + T, states), padded before */
     REAL *of_new;                       /* (T + tokens, states), padded after */
     REAL *known, *of_known, *of_moved;  /* (states,) */
 } Special;
 
-static const REAL *special_unit(const Special *own, int64_t s, int64_t e) {
-    const Patterns *of = own->patterns;
-    return of->units + unit_index(of, own->sentence, e) + own->column + own->order - s;
+/* The windows of the last s units, LANES apart. */
+static inline const REAL *special_tail(const Special *own, int64_t s) {
+    return block_windows(own->block, s) + own->order - s;
+}
+
+/* Where the pattern can have begun again s units before its end: the tokens of its last s units, or 0. */
+static inline int64_t special_overlap(const Special *own, int64_t s) {
+    const Block *block = own->block;
+    int overlaps = pattern_overlaps(block->patterns, block->sentence, own->order, own->column, s);
+    return overlaps ? block->lags[s - 1].of[own->order - s] : 0;
 }
 
 /* Returns 1 if an allocation fails. */
-static int special_open(Special *own, const Patterns *of, int64_t sentence, int64_t order, int64_t column) {
-    int64_t steps = of->steps, clip = of->clips[pattern_index(of, sentence, order, column)];
-    *own = (Special){.patterns = of, .sentence = sentence, .order = order, .column = column};
+static int special_open(Special *own, Block *block, int64_t order, int64_t column) {
+    const Patterns *of = block->patterns;
+    int64_t steps = of->steps, clip = of->clips[pattern_index(of, block->sentence, order, column)], columns[LANES];
+    for (int l = 0; l < LANES; l++) columns[l] = column + l;
+    block_load(block, columns, order);
+    for (int64_t s = 1; s <= order; s++) block_fill_windows(block, s);
+    *own = (Special){.block = block, .order = order, .column = column, .tokens = block->lags[order - 1].of[0]};
     own->states = clip < steps ? clip : steps; /* a hypothesis of T tokens matches T times at most */
-    own->back = calloc(order + 1, sizeof(int64_t));
-    if (!own->back) return 1;
-    for (int64_t s = 1; s <= order; s++) own->back[s] = own->back[s - 1] + unit_span(of, sentence, column + order - s);
-    own->tokens = own->back[order];
     if (own->tokens > steps) return 0; /* longer than the hypothesis: it never matches */
-    int64_t last = (order + 1) * steps, history = (own->tokens + steps) * own->states;
-    own->memory = calloc(2 * last + 3 * history + 3 * own->states, sizeof(REAL));
+    int64_t tails = (order + 1) * steps, history = (own->tokens + steps) * own->states;
+    own->memory = calloc(tails + 3 * history + 3 * own->states, sizeof(REAL));
     if (!own->memory) return 1;
-    own->last = own->memory;
-    own->grad_last = own->last + last;
-    own->level = own->grad_last + last;
+    own->grad_tails = own->memory;
+    own->level = own->grad_tails + tails;
     own->moved = own->level + history;
     own->of_new = own->moved + history;
     own->known = own->of_new + history;
     own->of_known = own->known + own->states;
     own->of_moved = own->of_known + own->states;
-    for (int64_t e = 0; e < steps; e++) own->last[e] = 1;
-    for (int64_t s = 1; s <= order; s++)
-        for (int64_t e = own->back[s - 1]; e < steps; e++)
-            own->last[s * steps + e] = *special_unit(own, s, e - own->back[s - 1]) * own->last[(s - 1) * steps + e];
     for (int64_t e = 0; e < own->tokens; e++) own->level[e * own->states] = 1;
     own->known[0] = 1;
     return 0;
 }
 
-static void special_close(Special *own) {
-    free(own->back);
-    free(own->memory);
-}
-
-static inline int special_overlaps(const Special *own, int64_t s) {
-    return pattern_overlaps(own->patterns, own->sentence, own->order, own->column, s);
-}
-
 static void special_run(Special *own, REAL *out) {
-    const Patterns *of = own->patterns;
+    const Patterns *of = own->block->patterns;
     int64_t c = own->states, m = own->tokens;
+    const REAL *window = special_tail(own, own->order);
     for (int64_t e = 0; e < of->steps; e++) {
-        int64_t cell = e * of->batch + own->sentence;
-        REAL alive = of->alive ? of->alive[cell] : 1, opens = of->opening ? of->opening[cell] : 0, sum = 0;
+        int64_t cell = e * of->batch + own->block->sentence;
+        REAL alive = of->alive ? of->alive[cell] : 1, opens = of->opening ? of->opening[cell] : alive, sum = 0;
         REAL *level = own->level + (m + e) * c, *moved = own->moved + (m + e) * c, *made = own->of_moved;
-        const REAL *window = own->last + own->order * of->steps;
-        for (int64_t k = 0; k < c; k++) made[k] = window[e] * level[k - m * c];
-        for (int64_t s = 1; s < own->order; s++)
-            if (special_overlaps(own, s)) {
-                REAL tail = own->last[s * of->steps + e];
-                for (int64_t k = 0; k < c; k++) made[k] -= tail * moved[k - own->back[s] * c];
+        for (int64_t k = 0; k < c; k++) made[k] = window[e * LANES] * level[k - m * c];
+        for (int64_t s = 1, back; s < own->order; s++)
+            if ((back = special_overlap(own, s))) {
+                REAL tail = special_tail(own, s)[e * LANES];
+                for (int64_t k = 0; k < c; k++) made[k] -= tail * moved[k - back * c];
             }
         for (int64_t k = 0; k < c; k++) {
             moved[k] = made[k] - (k ? made[k - 1] : 0);
-            if (of->opening) {
-                own->known[k] = alive * own->known[k] - opens * moved[k - c];
-                level[k] = own->known[k] - moved[k];
-            } else level[k] = alive * level[k - c] - moved[k];
+            own->known[k] = alive * own->known[k] - opens * moved[k - c];
+            level[k] = own->known[k] - moved[k];
             sum += made[k];
         }
         if (out) out[cell * of->orders + own->order - 1] += sum;
     }
 }
 
-static void special_pull_windows(Special *own, REAL *grad_units) {
-    const Patterns *of = own->patterns;
-    for (int64_t s = own->order; s > 0; s--) {
-        REAL *grad = own->grad_last + s * of->steps, *grad_shorter = grad - of->steps;
-        const REAL *shorter = own->last + (s - 1) * of->steps;
-        for (int64_t e = own->back[s - 1]; e < of->steps; e++) {
-            const REAL *unit = special_unit(own, s, e - own->back[s - 1]);
-            grad_units[unit - of->units] += grad[e] * shorter[e];
-            grad_shorter[e] += grad[e] * *unit;
-        }
-    }
-}
-
 static void special_pull(Special *own, const Pass *pass) {
-    const Patterns *of = own->patterns;
+    const Patterns *of = own->block->patterns;
     int64_t c = own->states, m = own->tokens, steps = of->steps;
-    const REAL *window = own->last + own->order * steps;
+    const REAL *window = special_tail(own, own->order);
     for (int64_t e = steps - 1; e >= 0; e--) {
-        int64_t cell = e * of->batch + own->sentence, next = cell + of->batch;
+        int64_t cell = e * of->batch + own->block->sentence, next = cell + of->batch;
         REAL alive = of->alive && e + 1 < steps ? of->alive[next] : 1;
-        REAL opens = of->opening && e + 1 < steps ? of->opening[next] : 0;
+        REAL opens = of->opening && e + 1 < steps ? of->opening[next] : alive;
         REAL given = pass->grad[cell * of->orders + own->order - 1], sum_alive = 0, sum_opening = 0;
         REAL *level = own->level + (m + e) * c, *moved = own->moved + (m + e) * c, *of_new = own->of_new + e * c;
         for (int64_t k = 0; k < c; k++) {
-            REAL of_level = e + m < steps ? window[e + m] * of_new[k + m * c] : 0;
-            own->of_moved[k] = -of_level - (of->opening ? opens : alive) * own->of_known[k];
+            REAL of_level = e + m < steps ? window[(e + m) * LANES] * of_new[k + m * c] : 0;
+            own->of_moved[k] = -of_level - opens * own->of_known[k];
             own->of_known[k] = of_level + alive * own->of_known[k];
             sum_opening -= own->of_known[k] * moved[k - c];
-            sum_alive += own->of_known[k] * (level[k - c] + (of->opening ? moved[k - c] : 0));
+            sum_alive += own->of_known[k] * (level[k - c] + moved[k - c]);
         }
-        for (int64_t s = 1; s < own->order; s++)
-            if (special_overlaps(own, s) && e + own->back[s] < steps)
-                for (int64_t k = 0; k < c; k++)
-                    own->of_moved[k] -= own->last[s * steps + e + own->back[s]] * of_new[k + own->back[s] * c];
+        for (int64_t s = 1, back; s < own->order; s++)
+            if ((back = special_overlap(own, s)) && e + back < steps) {
+                REAL tail = special_tail(own, s)[(e + back) * LANES];
+                for (int64_t k = 0; k < c; k++) own->of_moved[k] -= tail * of_new[k + back * c];
+            }
         for (int64_t k = 0; k < c; k++)
             of_new[k] = given + own->of_moved[k] - (k + 1 < c ? own->of_moved[k + 1] : 0);
-        for (int64_t k = 0; k < c; k++) own->grad_last[own->order * steps + e] += of_new[k] * level[k - m * c];
-        for (int64_t s = 1; s < own->order; s++)
-            if (special_overlaps(own, s))
-                for (int64_t k = 0; k < c; k++)
-                    own->grad_last[s * steps + e] -= of_new[k] * moved[k - own->back[s] * c];
+        for (int64_t k = 0; k < c; k++) own->grad_tails[own->order * steps + e] += of_new[k] * level[k - m * c];
+        for (int64_t s = 1, back; s < own->order; s++)
+            if ((back = special_overlap(own, s)))
+                for (int64_t k = 0; k < c; k++) own->grad_tails[s * steps + e] -= of_new[k] * moved[k - back * c];
         if (of->opening) pass->grad_opening[cell] += sum_opening;
-        if (of->alive) pass->grad_alive[cell] += sum_alive;
+        if (of->alive) pass->grad_alive[cell] += sum_alive + (of->opening ? 0 : sum_opening);
     }
-    special_pull_windows(own, pass->grad_units);
+    for (int64_t s = own->order; s > 0; s--) {
+        REAL *grad = own->block->grad_windows + own->order - s;
+        for (int64_t e = 0; e < steps; e++) grad[e * LANES] += own->grad_tails[s * steps + e];
+        block_pull_windows(own->block, s);
+    }
 }
 
 /* The columns first..last - 1 of a sentence. */
@@ -254,7 +235,8 @@ typedef struct {
     Lanes lanes;
     Stream stream;
     int64_t sentence, first, last;
-    int64_t most, several;  /* largest number of states in lanes; columns with several states in lanes */
+    int64_t most;           /* largest number of states in lanes */
+    int alone;              /* some pattern runs alone */
     int64_t *states;        /* (1 + N, chunk): most of a column in lanes; of each order, 0 if it does not count, or ALONE */
     REAL *sums;             /* (N or 2, T, LANES) */
 } Chunk;
@@ -262,17 +244,9 @@ typedef struct {
 /* Returns 1 if an allocation fails. */
 static int chunk_open(Chunk *own, const Patterns *of) {
     int64_t history = FEW * (longest_lag(of) + of->steps), sums = (of->orders > 2 ? of->orders : 2) * of->steps;
-    own->patterns = of;
-    own->states = malloc((1 + of->orders) * of->chunk * sizeof(int64_t));
-    if (!own->states || stream_open(&own->stream, of)) {
-        free(own->states);
+    *own = (Chunk){.patterns = of, .states = malloc((1 + of->orders) * of->chunk * sizeof(int64_t))};
+    if (!own->states || stream_open(&own->stream, of) || block_open(&own->block, of, of->chunk, 3 * history + sums))
         return 1;
-    }
-    if (block_open(&own->block, of, of->chunk, 3 * history + sums)) {
-        stream_close(&own->stream);
-        free(own->states);
-        return 1;
-    }
     own->sums = own->block.room;
     own->lanes.block = &own->block;
     own->lanes.level = own->sums + sums * LANES;
@@ -308,22 +282,17 @@ static void chunk_load(Chunk *own, int64_t sentence, int64_t first) {
     own->sentence = sentence;
     own->first = first;
     own->last = first + chunk < of->columns ? first + chunk : of->columns;
-    own->most = own->several = 0;
+    own->most = own->alone = 0;
     memset(own->states, 0, chunk * sizeof(int64_t));
     for (int64_t order = 1; order <= of->orders; order++) {
         const int64_t *states = own->states + order * chunk;
         count_states(own, order, own->states + order * chunk);
-        for (int64_t i = 0; i < own->last - first; i++)
+        for (int64_t i = 0; i < own->last - first; i++) {
             own->states[i] = states[i] > own->states[i] ? states[i] : own->states[i];
+            own->most = states[i] > own->most ? states[i] : own->most;
+            own->alone |= states[i] == ALONE;
+        }
     }
-    for (int64_t i = 0; i < own->last - first; i++) {
-        own->several += own->states[i] > 1;
-        own->most = own->states[i] > own->most ? own->states[i] : own->most;
-    }
-    if (own->several >= PACK) return;
-    for (int64_t i = 0; own->several && i < (1 + of->orders) * chunk; i++)
-        if (own->states[i] > 1) own->states[i] = ALONE;
-    own->most = 1;
 }
 
 /* Selects, in LANES columns of which the first `count` are used, the patterns of one order with one state, or those
@@ -386,21 +355,19 @@ static void run_blocks(Chunk *own, const Pass *pass) {
 }
 
 /* The patterns that run one by one. Returns 1 if an allocation fails. */
-static int run_specials(const Chunk *own, const Pass *pass) {
+static int run_specials(Chunk *own, const Pass *pass) {
     const Patterns *of = own->patterns;
+    int failed = 0;
     for (int64_t order = 1; order <= of->orders; order++)
-        for (int64_t column = own->first; column < own->last; column++) {
+        for (int64_t column = own->first; column < own->last && !failed; column++) {
             if (own->states[order * of->chunk + column - own->first] != ALONE) continue;
             Special special;
-            int failed = special_open(&special, of, own->sentence, order, column);
-            if (!failed && special.memory) {
-                special_run(&special, pass->out);
-                if (pass->grad) special_pull(&special, pass);
-            }
-            special_close(&special);
-            if (failed) return 1;
+            failed = special_open(&special, &own->block, order, column);
+            if (special.memory) special_run(&special, pass->out);
+            if (special.memory && pass->grad) special_pull(&special, pass);
+            free(special.memory);
         }
-    return 0;
+    return failed;
 }
 
 /* Adds the sums of the lanes to the outputs. */
@@ -420,14 +387,14 @@ static void give_sums(const Chunk *own, const Pass *pass) {
 static int run_chunk(Chunk *own, const Pass *pass) {
     const Patterns *of = own->patterns;
     if (!of->opening) run_stream(own, pass);
-    if (of->opening || own->most > 1) {
-        memset(own->sums, 0, (pass->grad ? 2 : of->orders) * of->steps * LANES * sizeof(REAL));
-        block_take(&own->block, own->sentence, own->first);
-        run_blocks(own, pass);
-        give_sums(own, pass);
-        if (pass->grad) block_give(&own->block, pass->grad_units);
-    }
-    return run_specials(own, pass);
+    if (!of->opening && own->most <= 1 && !own->alone) return 0;
+    memset(own->sums, 0, (pass->grad ? 2 : of->orders) * of->steps * LANES * sizeof(REAL));
+    block_take(&own->block, own->sentence, own->first);
+    run_blocks(own, pass);
+    give_sums(own, pass);
+    int failed = run_specials(own, pass);
+    if (pass->grad) block_give(&own->block, pass->grad_units);
+    return failed;
 }
 
 /* Clears the gradient of the columns of a chunk and of the next one, of a sentence. */
@@ -437,13 +404,22 @@ static void clear_units(const Patterns *of, REAL *grad_units, int64_t sentence, 
         memset(grad_units + unit_index(of, sentence, e) + first, 0, count * sizeof(REAL));
 }
 
-/* Chunks first..last - 1 of this call. Outputs that sentences share have shape (chunks, T, B, ...). */
-static int run_parts(const Patterns *of, const Pass *pass, int64_t first, int64_t last) {
+typedef struct {
+    Patterns patterns;
+    Pass pass;
+} Matches;
+
+/* Forward, adds the new matches of some parts at each position to `out`, (chunks, T, B, N). Backward, from their gradient,
+   (T, B, N), adds to those of the inputs: alive and opening, (chunks, T, B), and units (T, B, L), of which a chunk also
+   changes the first N - 1 columns of the next. The call of every second chunk from the first one on clears units before.
+   A part is a chunk of a sentence. */
+int matches(const void *problem, int64_t first, int64_t last) {
+    const Patterns *of = &((const Matches *)problem)->patterns;
+    const Pass *pass = &((const Matches *)problem)->pass;
     int64_t chunks = (of->columns + of->chunk - 1) / of->chunk, taken = (chunks - of->begin + of->apart - 1) / of->apart;
     Chunk own;
     int failed = chunk_open(&own, of);
-    if (failed) return 1;
-    if (pass->grad) expect_rows(pass->grad_units, FLOAT32, 0, of->steps * of->batch, of->columns * sizeof(REAL) / sizeof(float));
+    if (pass->grad) expect_rows(pass->grad_units, 0, of->steps * of->batch, of->columns, sizeof(REAL));
     for (int64_t part = first; part < last && !failed; part++) {
         int64_t chunk = of->begin + part % taken * of->apart, cells = chunk * of->steps * of->batch;
         Pass here = *pass;
@@ -456,17 +432,4 @@ static int run_parts(const Patterns *of, const Pass *pass, int64_t first, int64_
     }
     chunk_close(&own);
     return failed;
-}
-
-typedef struct {
-    Patterns patterns;
-    Pass pass;
-} Matches;
-
-/* Forward, adds the new matches of some parts at each position to `out`, (chunks, T, B, N). Backward, from their gradient,
-   (T, B, N), adds to those of the inputs: alive and opening, (chunks, T, B), and units (T, B, L), of which a chunk also
-   changes the first N - 1 columns of the next. The call of every second chunk from the first one on clears units before. */
-int matches(const void *problem, int64_t first, int64_t last) {
-    const Matches *of = problem;
-    return run_parts(&of->patterns, &of->pass, first, last);
 }

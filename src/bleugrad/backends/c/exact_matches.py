@@ -5,7 +5,7 @@ from typing import Any
 from torch import Tensor
 
 from bleugrad.backends.c.library import run
-from bleugrad.backends.c.ngram_problem import CHUNK
+from bleugrad.backends.c.ngram_problem import CHUNK, LANES
 from bleugrad.backends.dispatch import Outputs
 
 
@@ -15,7 +15,7 @@ def forward(keep: bool, *inputs: Any) -> tuple[Outputs, None] | None:
     chunks, (strides, *given) = -(-columns // CHUNK), _patterns(inputs)
     sizes, work = (steps, batch, columns, orders, CHUNK, 1, 0, *strides), given[0].numel() * orders
     new, unused = given[0].new_zeros(chunks, steps, batch, orders), (None,) * 4
-    if not run("matches", sizes, *given, new, *unused, parts=batch * chunks, work=work):
+    if orders > LANES or not run("matches", sizes, *given, new, *unused, parts=batch * chunks, work=work):
         return None
     return (new[0] if chunks == 1 else new.sum(0),), None
 
@@ -29,7 +29,7 @@ def backward(kept: None, needs: Any, grads: Any, outputs: Outputs, inputs: Any) 
     found += [one if one is None else one.new_zeros(chunks, *one.shape) for one in inputs[1:3]]
     for begin in range(min(2, chunks)):  # adjacent chunks write to the same columns
         parts, sizes = batch * len(range(begin, chunks, 2)), (steps, batch, columns, orders, CHUNK, 2, begin, *strides)
-        if not run("matches", sizes, *given, None, grads[0], *found, parts=parts, work=work):
+        if orders > LANES or not run("matches", sizes, *given, None, grads[0], *found, parts=parts, work=work):
             return None
     grad_units = found[0] if units is inputs[0] else found[0].transpose(0, 1)
     return grad_units, *(one if one is None else one[0] if chunks == 1 else one.sum(0) for one in found[1:])

@@ -4,45 +4,28 @@
    A part of the work is a sentence. */
 #include "automaton.h"
 
-/* Tokens of a sentence, (T, width) with LANES + N columns of zeros at the end, and room for the states of LANES n-grams,
-   (T, 2 N, LANES): A, x_1.., z_1.. before each frame. */
+/* Tokens of a sentence are the units of a block, (T, width). Its room holds the states of LANES n-grams, (T + 1, 2 N,
+   LANES), that is A, x_1.., z_1.. before each frame, and behind them their gradients and `differs`, (N, LANES). */
 typedef struct {
-    const Patterns *patterns;
-    int64_t sentence, width;
+    Block block;
     const REAL *blank;
     const int64_t *ids;
-    REAL *memory, *tokens, *grad_tokens, *states;
+    REAL *grad_blank, *states, *grad_states, *differs;
 } Sentence;
 
-static int sentence_open(Sentence *own, const Patterns *of, const REAL *blank, const int64_t *ids) {
-    *own = (Sentence){.patterns = of, .width = of->columns + LANES + of->orders, .blank = blank, .ids = ids};
-    own->memory = calloc(2 * of->steps * own->width + (of->steps + 1) * 2 * of->orders * LANES, sizeof(REAL));
-    own->tokens = own->memory;
-    own->grad_tokens = own->tokens + of->steps * own->width;
-    own->states = own->grad_tokens + of->steps * own->width;
-    return !own->memory;
-}
-
-static void sentence_take(Sentence *own, int64_t sentence) {
-    const Patterns *of = own->patterns;
-    own->sentence = sentence;
-    memset(own->grad_tokens, 0, of->steps * own->width * sizeof(REAL));
-    for (int64_t t = 0; t < of->steps; t++)
-        memcpy(own->tokens + t * own->width, of->units + (t * of->batch + sentence) * of->columns, of->columns * sizeof(REAL));
-}
-
 /* Which of LANES n-grams run side by side, and for each step s to s + 1, (N, LANES), whether the tokens differ. */
-static int lanes_load(const Sentence *own, int64_t order, int64_t column, REAL *weights, REAL *differs) {
-    const Patterns *of = own->patterns;
+static int lanes_load(const Sentence *own, int64_t order, int64_t column, REAL *weights) {
+    const Patterns *of = own->block.patterns;
+    int64_t sentence = own->block.sentence;
     int any = 0;
     for (int l = 0; l < LANES; l++) {
         int64_t j = column + l;
-        weights[l] = j < of->columns && of->clips[pattern_index(of, own->sentence, order, j)] == 1 &&
-            !pattern_is_special(of, own->sentence, order, j);
+        weights[l] = j < of->columns && of->clips[pattern_index(of, sentence, order, j)] == 1 &&
+            !pattern_is_special(of, sentence, order, j);
         any |= weights[l] > 0;
         for (int64_t s = 0; s + 1 < order; s++) {
-            const int64_t *id = own->ids + own->sentence * of->columns + j + s;
-            differs[s * LANES + l] = j + s + 1 < of->columns && id[0] != id[1];
+            const int64_t *id = own->ids + sentence * of->columns + j + s;
+            own->differs[s * LANES + l] = j + s + 1 < of->columns && id[0] != id[1];
         }
     }
     return any;
@@ -71,8 +54,8 @@ static inline void lanes_frame(
     }
 }
 
-static REAL lanes_run(const Sentence *own, int64_t order, int64_t column, const REAL *weights, const REAL *differs, int keep) {
-    const Patterns *of = own->patterns;
+static REAL lanes_run(const Sentence *own, int64_t order, int64_t column, const REAL *weights, int keep) {
+    const Patterns *of = own->block.patterns;
     int64_t size = 2 * order * LANES;
     REAL sum[LANES] = {0}, made[LANES];
     memset(own->states, 0, size * sizeof(REAL));
@@ -80,8 +63,8 @@ static REAL lanes_run(const Sentence *own, int64_t order, int64_t column, const 
     for (int64_t t = 0; t < of->steps; t++) {
         const REAL *old = own->states + (keep ? t : t % 2) * size;
         REAL *now = own->states + (keep ? t + 1 : (t + 1) % 2) * size;
-        REAL blank = own->blank[t * of->batch + own->sentence];
-        lanes_frame(own->tokens + t * own->width + column, blank, differs, old, now, made, order);
+        REAL blank = own->blank[t * of->batch + own->block.sentence];
+        lanes_frame(own->block.units + t * own->block.width + column, blank, own->differs, old, now, made, order);
         for (int l = 0; l < LANES; l++) sum[l] += made[l];
     }
     for (int l = 0; l < LANES; l++) sum[l] *= weights[l];
@@ -120,47 +103,42 @@ static inline REAL lanes_pull_frame(
     return lane_sum(sums);
 }
 
-static void lanes_pull(
-    const Sentence *own, int64_t order, int64_t column, const REAL *weights, const REAL *differs, REAL given,
-    REAL *grad_states, REAL *grad_blank
-) {
-    const Patterns *of = own->patterns;
+static void lanes_pull(const Sentence *own, int64_t order, int64_t column, const REAL *weights, REAL given) {
+    const Patterns *of = own->block.patterns;
     int64_t size = 2 * order * LANES;
     REAL scaled[LANES];
-    memset(grad_states, 0, size * sizeof(REAL));
+    memset(own->grad_states, 0, size * sizeof(REAL));
     for (int l = 0; l < LANES; l++) scaled[l] = given * weights[l];
     for (int64_t t = of->steps - 1; t >= 0; t--) {
-        int64_t cell = t * of->batch + own->sentence, at = t * own->width + column;
-        grad_blank[cell] += lanes_pull_frame(
-            own->tokens + at, own->blank[cell], differs, own->states + t * size, grad_states, scaled,
-            own->grad_tokens + at, order
+        int64_t cell = t * of->batch + own->block.sentence, at = t * own->block.width + column;
+        own->grad_blank[cell] += lanes_pull_frame(
+            own->block.units + at, own->blank[cell], own->differs, own->states + t * size, own->grad_states, scaled,
+            own->block.grad_units + at, order
         );
     }
 }
 
 /* One n-gram: the sum of its matches or, if the gradient `given` of that sum is not NULL, its part of the gradients.
    Returns 1 if an allocation fails. */
-static int special_run(Sentence *own, int64_t order, int64_t column, REAL *out, const REAL *given, REAL *grad_blank) {
-    const Patterns *of = own->patterns;
+static int special_run(Sentence *own, int64_t order, int64_t column, REAL *out, const REAL *given) {
+    const Patterns *of = own->block.patterns;
     Automaton one;
-    if (automaton_open(&one, of, own->ids, own->sentence, order, column, 1)) return 1;
+    int64_t sentence = own->block.sentence, width = own->block.width;
+    if (automaton_open(&one, of, own->ids, sentence, order, column, 1)) return 1;
     int64_t size = one.levels * one.size, kept = given ? of->steps + 1 : 2;
     REAL *states = calloc((kept + 1) * size, sizeof(REAL)), *grad_state = states + kept * size;
-    if (states) {
-        automaton_start(&one, states);
-        for (int64_t t = 0; t < of->steps; t++) {
-            const REAL *blank = own->blank + t * of->batch + own->sentence;
-            REAL *now = states + (t + 1) % kept * size;
-            REAL new = automaton_emit(&one, own->tokens + t * own->width, blank, states + t % kept * size, now);
-            if (out) *out += new;
-        }
-        for (int64_t t = of->steps - 1; given && t >= 0; t--) {
-            int64_t cell = t * of->batch + own->sentence;
-            automaton_pull(
-                &one, own->tokens + t * own->width, own->blank + cell, states + t * size, grad_state, *given,
-                own->grad_tokens + t * own->width, grad_blank + cell
-            );
-        }
+    if (states) automaton_start(&one, states);
+    for (int64_t t = 0; states && t < of->steps; t++) {
+        const REAL *blank = own->blank + t * of->batch + sentence, *old = states + t % kept * size;
+        REAL new = automaton_emit(&one, own->block.units + t * width, blank, old, states + (t + 1) % kept * size);
+        if (out) *out += new;
+    }
+    for (int64_t t = of->steps - 1; states && given && t >= 0; t--) {
+        int64_t cell = t * of->batch + sentence;
+        automaton_pull(
+            &one, own->block.units + t * width, own->blank + cell, states + t * size, grad_state, *given,
+            own->block.grad_units + t * width, own->grad_blank + cell
+        );
     }
     free(states);
     automaton_close(&one);
@@ -168,19 +146,18 @@ static int special_run(Sentence *own, int64_t order, int64_t column, REAL *out, 
 }
 
 /* All n-grams of an order. */
-static int order_run(Sentence *own, int64_t order, REAL *out, const REAL *given, REAL *grad_blank, REAL *differs) {
-    const Patterns *of = own->patterns;
-    REAL weights[LANES], *grad_states = differs + of->orders * LANES;
+static int order_run(Sentence *own, int64_t order, REAL *out, const REAL *given) {
+    const Patterns *of = own->block.patterns;
+    REAL weights[LANES];
     int failed = 0;
     for (int64_t column = 0; column < of->columns; column += LANES) {
-        if (lanes_load(own, order, column, weights, differs)) {
-            REAL sum = lanes_run(own, order, column, weights, differs, given != NULL);
+        if (lanes_load(own, order, column, weights)) {
+            REAL sum = lanes_run(own, order, column, weights, given != NULL);
             if (out) *out += sum;
-            if (given) lanes_pull(own, order, column, weights, differs, *given, grad_states, grad_blank);
+            if (given) lanes_pull(own, order, column, weights, *given);
         }
         for (int64_t j = column; j < column + LANES && j < of->columns; j++)
-            if (pattern_is_special(of, own->sentence, order, j))
-                failed |= special_run(own, order, j, out, given, grad_blank);
+            if (pattern_is_special(of, own->block.sentence, order, j)) failed |= special_run(own, order, j, out, given);
     }
     return failed;
 }
@@ -197,22 +174,19 @@ typedef struct {
 int frame_matches(const void *problem, int64_t first, int64_t last) {
     const Frames *all = problem;
     const Patterns *of = &all->patterns;
-    Sentence own;
-    REAL *room = calloc(3 * of->orders * LANES, sizeof(REAL));
-    int failed = !room || sentence_open(&own, of, all->blank, all->ids);
+    Sentence own = {.blank = all->blank, .ids = all->ids, .grad_blank = all->grad_blank};
+    int failed = block_open(&own.block, of, of->columns, (of->steps + 2) * 2 * of->orders + of->orders);
+    own.states = own.block.room;
+    own.grad_states = own.states + (of->steps + 1) * 2 * of->orders * LANES;
+    own.differs = own.grad_states + 2 * of->orders * LANES;
     for (int64_t b = first; !failed && b < last; b++) {
-        sentence_take(&own, b);
+        block_take(&own.block, b, 0);
         for (int64_t order = 1; order <= of->orders; order++) {
             int64_t at = b * of->orders + order - 1;
-            REAL *out = all->out ? all->out + at : NULL;
-            failed |= order_run(&own, order, out, all->given ? all->given + at : NULL, all->grad_blank, room);
+            failed |= order_run(&own, order, all->out ? all->out + at : NULL, all->given ? all->given + at : NULL);
         }
-        for (int64_t t = 0; all->given && t < of->steps; t++) {
-            REAL *to = all->grad_tokens + (t * of->batch + b) * of->columns;
-            memcpy(to, own.grad_tokens + t * own.width, of->columns * sizeof(REAL));
-        }
+        if (all->given) block_give(&own.block, all->grad_tokens);
     }
-    if (room) free(own.memory);
-    free(room);
+    block_close(&own.block);
     return failed;
 }

@@ -19,7 +19,7 @@ def forward(keep: bool, *inputs: Any) -> tuple[Outputs, None] | None:
 def backward(kept: None, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -> tuple[Tensor, ...] | None:
     """The gradients of ``token_probs`` and ``blank``."""
     tokens, blank = inputs[:2]
-    found = tokens.new_empty(tokens.shape), torch.zeros_like(blank, memory_format=torch.contiguous_format)
+    found = tokens.new_zeros(tokens.shape), torch.zeros_like(blank, memory_format=torch.contiguous_format)
     return found if _run(inputs, None, grads[0], *found) else None
 
 

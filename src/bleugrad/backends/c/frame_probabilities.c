@@ -15,55 +15,29 @@ typedef struct {
     void *out;                             /* may be the logits themselves */
 } Frames;
 
-/* exp(sharpness (x - peak)) into `out`; returns its sum, and in `same` that of its product with `other`, if any. */
-INLINED float exponentials(
-    const float *restrict x, const float *restrict other, float *restrict out, int64_t size, float peak,
-    float sharpness, float *same
-) {
-    float all[WIDE] = {0}, both[WIDE] = {0}, total = 0, product = 0;
-    int64_t full = size / WIDE * WIDE;
-    for (int64_t i = 0; i < full; i += WIDE)
-        for (int l = 0; l < WIDE; l++) {
-            float e = exp_nonpositive(sharpness * (x[i + l] - peak));
-            out[i + l] = e;
-            all[l] += e;
-            if (other) both[l] += other[i + l] * e;
-        }
-    for (int64_t i = full; i < size; i++) {
-        out[i] = exp_nonpositive(sharpness * (x[i] - peak));
-        total += out[i];
-        if (other) product += other[i] * out[i];
-    }
-    for (int l = 0; l < WIDE; l++) total += all[l], product += both[l];
-    *same = product;
-    return total;
-}
-
 /* `repeated` is the probability that a counted frame repeats the symbol (not blank) of the counted frame before it, and
    0 for the first. */
 int frame_probabilities(const void *problem, int64_t first, int64_t last) {
     const Frames *of = problem;
     const int64_t *ids = of->ids, size = of->size;
     float *matched = of->matched, *repeated = of->repeated, *normalisers = of->normalisers;
-    float *buffers = malloc(3 * size * sizeof(float)), *current = buffers + size, *earlier = buffers + 2 * size;
+    float *buffers = malloc(2 * size * sizeof(float)), *current = buffers, *earlier = buffers + size;
     if (!buffers) return 1;
     for (int64_t b = first; b < last; b++) {
         float before = 0; /* the inverse of the sum of the earlier frame, 0 if there is none */
         for (int64_t r = b * of->steps; r < (b + 1) * of->steps; r++) {
-            const float *x = read_row(of->logits, of->kind, r, size, buffers, 0);
-            float same, total, inverse, peak = row_peak(x, size);
-            int counts = !of->counted || of->counted[r];
-            if (counts && before) total = exponentials(x, earlier, current, size, peak, of->sharpness, &same);
-            else total = exponentials(x, NULL, current, size, peak, of->sharpness, &same);
-            inverse = 1 / total;
+            read_row(of->logits, of->kind, r, size, current, 1);
+            float peak = row_peak(current, size);
+            sharpened(current, size, peak, of->sharpness, 1);
+            float total = row_dot(current, NULL, size), inverse = 1 / total;
             normalisers[2 * r] = peak;
             normalisers[2 * r + 1] = logf(total);
             for (int64_t j = 0; j < of->number; j++)
                 matched[r * of->number + j] = current[ids[b * of->number + j]] * inverse;
             repeated[r] = 0;
-            if (!counts) continue;
+            if (of->counted && !of->counted[r]) continue;
             if (before) {
-                same -= current[of->blank] * earlier[of->blank];
+                double same = row_dot(current, earlier, size) - current[of->blank] * earlier[of->blank];
                 repeated[r] = (same > 0 ? same : 0) * inverse * before;
             }
             float *swapped = earlier;
@@ -75,10 +49,9 @@ int frame_probabilities(const void *problem, int64_t first, int64_t last) {
 }
 
 /* The softmax of frame r, from its normalisers. */
-static void frame_softmax(const Frames *of, int64_t r, float *restrict buffer, float *restrict out) {
-    const float *restrict x = read_row(of->logits, of->kind, r, of->size, buffer, 0);
-    float peak = of->normalisers[2 * r], inverse = expf(-of->normalisers[2 * r + 1]), sharpness = of->sharpness;
-    for (int64_t i = 0; i < of->size; i++) out[i] = exp_nonpositive(sharpness * (x[i] - peak)) * inverse;
+static void frame_softmax(const Frames *of, int64_t r, float *out) {
+    read_row(of->logits, of->kind, r, of->size, out, 1);
+    sharpened(out, of->size, of->normalisers[2 * r], of->sharpness, expf(-of->normalisers[2 * r + 1]));
 }
 
 /* out = p (factor + before * earlier + after * later) */
@@ -97,26 +70,24 @@ int frame_probabilities_backward(const void *problem, int64_t first, int64_t las
     const float *repeated = of->repeated, *normalisers = of->normalisers, *weight = of->of_repeated;
     float *buffers = calloc(5 * size, sizeof(float)), *zero = buffers + size, sharpness = of->sharpness;
     if (!buffers) return 1;
-    expect_rows(of->out, of->kind, first * of->steps, last * of->steps, size);
+    expect_rows(of->out, first * of->steps, last * of->steps, size, bytes_of(of->kind));
     for (int64_t b = first; b < last; b++) {
         int64_t end = (b + 1) * of->steps, known = -1; /* the frame whose softmax is `later` */
         float *rows[3] = {buffers + 2 * size, buffers + 3 * size, buffers + 4 * size}, *before = NULL;
         for (int64_t r = b * of->steps; r < end; r++) {
             float *out = place_of_row(of->out, of->kind, r, size, buffers);
-            double pulled = 0;
             const float *m = of->matched + r * of->number, *g = of->of_matched ? of->of_matched + r * of->number : NULL;
             int counts = !counted || counted[r];
             int64_t next = r + 1;
             while (next < end && counted && !counted[next]) next++;
-            for (int64_t j = 0; g && j < of->number; j++) pulled += m[j] * g[j];
-            float factor = -pulled, share = 0, after = 0, *p = rows[1], *later = zero;
-            if (known != r) frame_softmax(of, r, buffers, p);
+            float factor = g ? -row_dot(m, g, of->number) : 0, share = 0, after = 0, *p = rows[1], *later = zero;
+            if (known != r) frame_softmax(of, r, p);
             else p = rows[2], rows[2] = rows[1], rows[1] = p;
             float blank = p[of->blank];
             if (counts && weight) {
                 if (before) share = weight[r], factor -= weight[r] * repeated[r];
                 if (next < end) {
-                    frame_softmax(of, next, buffers, rows[2]);
+                    frame_softmax(of, next, rows[2]);
                     later = rows[2], known = next, after = weight[next], factor -= after * repeated[next];
                 }
             }

@@ -90,17 +90,19 @@ class Library:
     """The functions that were compiled for one type."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
-        self._library, self._functions = library, dict[str, Any]()
+        self._library, self._functions = library, dict[str, tuple[Any, Any]]()
         self._in_parts = library.in_parts
         self._in_parts.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p]
 
-    def run(self, name: str, parts: int, work: int, problem: bytes) -> None:
-        """Call a function for all parts of a problem; see :func:`run`."""
-        function = self._functions.get(name)
-        if function is None:
-            function = self._functions[name] = ctypes.cast(getattr(self._library, name), ctypes.c_void_p)
+    def run(self, name: str, parts: int, work: int, *fields: float) -> None:
+        """Call a function for all parts of a problem, given by the fields of its struct; see :func:`run`."""
+        if name not in self._functions:
+            function = ctypes.cast(getattr(self._library, name), ctypes.c_void_p)
+            kinds = ["d" if isinstance(field, float) else "q" for field in fields]
+            self._functions[name] = function, struct.Struct("".join(kinds)).pack
+        function, pack = self._functions[name]
         threads = max(1, min(torch.get_num_threads(), parts, work // THREAD_WORK))
-        if self._in_parts(function, problem, parts, threads, _team()):
+        if self._in_parts(function, pack(*fields), parts, threads, _team()):
             raise MemoryError(f"out of memory in the compiled function {name}")
 
 
@@ -129,7 +131,5 @@ def run(
     if library is None:
         return False
     given = [None if tensor is None else tensor.contiguous() for tensor in tensors]  # as long as C uses addresses
-    addresses = [0 if tensor is None else tensor.data_ptr() for tensor in given]
-    kinds = "".join(["d" if isinstance(size, float) else "q" for size in sizes])
-    library.run(name, parts, work, struct.pack(f"{kinds}{len(addresses)}P", *sizes, *addresses))
+    library.run(name, parts, work, *sizes, *[0 if tensor is None else tensor.data_ptr() for tensor in given])
     return True

@@ -2,6 +2,9 @@
 
 from torch import Tensor
 
+LANES = 16
+"""As in ``common.h``; exact matches of more orders are computed by torch."""
+
 CHUNK = 256
 """Reference columns of a sentence that a thread takes at a time, a multiple of the lanes in ``common.h``."""
 

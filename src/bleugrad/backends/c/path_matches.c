@@ -14,7 +14,7 @@ typedef struct {
     const int64_t *ids;                 /* (B, L) */
     const REAL *transitions;            /* (B, T, T) */
     REAL *before, *after, *matches;     /* (B, T, width) twice, (B, N) */
-    REAL *of_after, *of_before;         /* gradients */
+    REAL *of_after, *of_before;         /* gradients; NULL in a forward pass */
     const REAL *of_matches;
     REAL *grad_tokens;                  /* (T, B, L) */
 } Paths;
@@ -22,7 +22,8 @@ typedef struct {
 typedef struct {
     const Paths *paths;
     int64_t sentence, padded, specials;
-    REAL *memory, *tokens, *grad_tokens, *weights; /* (padded + N) each; (N, padded), 1 for n-grams without automaton */
+    REAL *memory, *tokens, *grad_tokens, *made;    /* (padded + N) each; the new matches, or their gradient */
+    REAL *weights;                                 /* (N, padded), 1 for n-grams without automaton */
     Automaton *automata;
     int64_t *orders;                               /* of the automata */
 } Walk;
@@ -39,13 +40,14 @@ static int walk_open(Walk *own, const Paths *paths, int64_t sentence) {
     const Patterns *of = &paths->patterns;
     int64_t padded = (of->columns + LANES - 1) / LANES * LANES, row = padded + of->orders, all = of->orders * of->columns;
     *own = (Walk){.paths = paths, .sentence = sentence, .padded = padded};
-    own->memory = calloc(2 * row + of->orders * padded, sizeof(REAL));
+    own->memory = calloc(3 * row + of->orders * padded, sizeof(REAL));
     own->automata = malloc((all + 1) * sizeof(Automaton));
     own->orders = malloc((all + 1) * sizeof(int64_t));
     if (!own->memory || !own->automata || !own->orders) return 1;
     own->tokens = own->memory;
     own->grad_tokens = own->tokens + row;
-    own->weights = own->grad_tokens + row;
+    own->made = own->grad_tokens + row;
+    own->weights = own->made + row;
     for (int64_t order = 1; order <= of->orders; order++)
         for (int64_t j = 0; j < of->columns; j++) {
             if (!of->clips[pattern_index(of, sentence, order, j)]) continue;
@@ -59,7 +61,7 @@ static int walk_open(Walk *own, const Paths *paths, int64_t sentence) {
 
 static void walk_load(Walk *own, int64_t vertex) {
     const Patterns *of = &own->paths->patterns;
-    memcpy(own->tokens, of->units + (vertex * of->batch + own->sentence) * of->columns, of->columns * sizeof(REAL));
+    memcpy(own->tokens, of->units + unit_index(of, own->sentence, vertex), of->columns * sizeof(REAL));
 }
 
 static void add_row(REAL *restrict to, const REAL *restrict from, REAL factor, int64_t size) {
@@ -98,14 +100,15 @@ static REAL emit_order(const Walk *own, int64_t order, const REAL *restrict befo
     return dot(made, own->weights + (order - 1) * size, size);
 }
 
-static void walk_emit(const Walk *own, const REAL *before, REAL *after, REAL *made, REAL *matches) {
+static void walk_emit(const Walk *own, const REAL *before, REAL *after) {
     const Patterns *of = &own->paths->patterns;
+    REAL *matches = own->paths->matches + own->sentence * of->orders;
     const REAL *end = after + own->paths->width; /* other sentences may have more automata */
     after[0] = 0;
     memcpy(after + 1, before, of->steps * sizeof(REAL));
     before += of->steps + 1, after += of->steps + 1;
     for (int64_t order = 1; order <= of->orders; order++) {
-        matches[order - 1] += emit_order(own, order, before, after, made);
+        matches[order - 1] += emit_order(own, order, before, after, own->made);
         before += order * own->padded, after += order * own->padded;
     }
     for (int64_t i = 0; i < own->specials; i++) {
@@ -143,15 +146,16 @@ static void pull_order(
     for (int64_t j = 0; j < size; j++) back[j] += of[j];
 }
 
-static void walk_pull(const Walk *own, const REAL *before, const REAL *of, REAL *back, const REAL *given, REAL *room) {
+static void walk_pull(const Walk *own, const REAL *before, const REAL *of, REAL *back) {
     const Patterns *patterns = &own->paths->patterns;
+    const REAL *given = own->paths->of_matches + own->sentence * patterns->orders;
     int64_t steps = patterns->steps;
     const REAL *end = back + own->paths->width;
     memcpy(back, of + 1, steps * sizeof(REAL));
     back[steps] = 0;
     before += steps + 1, of += steps + 1, back += steps + 1;
     for (int64_t order = 1; order <= patterns->orders; order++) {
-        pull_order(own, order, before, of, back, given[order - 1], room);
+        pull_order(own, order, before, of, back, given[order - 1], own->made);
         before += order * own->padded, of += order * own->padded, back += order * own->padded;
     }
     for (int64_t i = 0; i < own->specials; i++) {
@@ -165,49 +169,44 @@ static void walk_pull(const Walk *own, const REAL *before, const REAL *of, REAL 
 }
 
 /* Fills the rows before and after the vertices of a block, and adds to the matches (B, N). */
-int path_matches(const void *problem, int64_t first, int64_t last) {
-    const Paths *paths = problem;
-    const Patterns *of = &paths->patterns;
-    int64_t steps = of->steps, width = paths->width, failed = 0;
-    for (int64_t b = first; !failed && b < last; b++) {
-        const REAL *transitions = paths->transitions + b * steps * steps;
-        REAL *before = paths->before + b * steps * width, *after = paths->after + b * steps * width;
-        Walk own;
-        failed = walk_open(&own, paths, b);
-        for (int64_t u = paths->first; !failed && u < paths->last; u++) {
-            if (!paths->first) memset(before + u * width, 0, width * sizeof(REAL));
-            if (!u) walk_start(&own, before);
-            for (int64_t w = paths->first; w < u; w++)
-                add_row(before + u * width, after + w * width, transitions[w * steps + u], width);
-            walk_load(&own, u);
-            walk_emit(&own, before + u * width, after + u * width, own.grad_tokens, paths->matches + b * of->orders);
-        }
-        walk_close(&own);
+static void walk_forward(Walk *own, const REAL *transitions, REAL *before, REAL *after) {
+    const Paths *paths = own->paths;
+    int64_t steps = paths->patterns.steps, width = paths->width;
+    for (int64_t u = paths->first; u < paths->last; u++) {
+        if (!paths->first) memset(before + u * width, 0, width * sizeof(REAL));
+        if (!u) walk_start(own, before);
+        for (int64_t w = paths->first; w < u; w++)
+            add_row(before + u * width, after + w * width, transitions[w * steps + u], width);
+        walk_load(own, u);
+        walk_emit(own, before + u * width, after + u * width);
     }
-    return failed;
 }
 
 /* From the gradients of the rows after the vertices of a block: those of the rows before them, and of the tokens. */
-int path_matches_backward(const void *problem, int64_t first, int64_t last) {
-    const Paths *paths = problem;
+static void walk_backward(Walk *own, const REAL *transitions, const REAL *before, REAL *of_after, REAL *of_before) {
+    const Paths *paths = own->paths;
     const Patterns *of = &paths->patterns;
-    int64_t steps = of->steps, width = paths->width, failed = 0;
+    int64_t steps = of->steps, width = paths->width;
+    for (int64_t u = paths->last - 1; u >= paths->first; u--) {
+        walk_load(own, u);
+        memset(own->grad_tokens, 0, (own->padded + of->orders) * sizeof(REAL));
+        walk_pull(own, before + u * width, of_after + u * width, of_before + u * width);
+        memcpy(paths->grad_tokens + unit_index(of, own->sentence, u), own->grad_tokens, of->columns * sizeof(REAL));
+        for (int64_t w = paths->first; w < u; w++)
+            add_row(of_after + w * width, of_before + u * width, transitions[w * steps + u], width);
+    }
+}
+
+int path_matches(const void *problem, int64_t first, int64_t last) {
+    const Paths *paths = problem;
+    int64_t steps = paths->patterns.steps, all = steps * paths->width, failed = 0;
     for (int64_t b = first; !failed && b < last; b++) {
-        const REAL *transitions = paths->transitions + b * steps * steps, *before = paths->before + b * steps * width;
-        REAL *of_after = paths->of_after + b * steps * width, *of_before = paths->of_before + b * steps * width, *room;
+        const REAL *transitions = paths->transitions + b * steps * steps;
+        REAL *before = paths->before + b * all;
         Walk own;
         failed = walk_open(&own, paths, b);
-        failed |= !(room = malloc((own.padded + 1) * sizeof(REAL)));
-        for (int64_t u = paths->last - 1; !failed && u >= paths->first; u--) {
-            REAL *back = of_before + u * width;
-            walk_load(&own, u);
-            memset(own.grad_tokens, 0, (own.padded + of->orders) * sizeof(REAL));
-            walk_pull(&own, before + u * width, of_after + u * width, back, paths->of_matches + b * of->orders, room);
-            memcpy(paths->grad_tokens + (u * of->batch + b) * of->columns, own.grad_tokens, of->columns * sizeof(REAL));
-            for (int64_t w = paths->first; w < u; w++)
-                add_row(of_after + w * width, back, transitions[w * steps + u], width);
-        }
-        free(room);
+        if (!failed && !paths->of_after) walk_forward(&own, transitions, before, paths->after + b * all);
+        else if (!failed) walk_backward(&own, transitions, before, paths->of_after + b * all, paths->of_before + b * all);
         walk_close(&own);
     }
     return failed;

@@ -6,15 +6,12 @@ import torch
 from torch import Tensor
 
 from bleugrad.backends.c.library import library_for, run
-from bleugrad.backends.c.ngram_problem import sizes
+from bleugrad.backends.c.ngram_problem import LANES, sizes
 from bleugrad.backends.dispatch import Outputs
 from bleugrad.backends.torch.path_matches import at_last, lengths_gradient
 
 BLOCK = 48
 """Vertices of a block."""
-
-LANES = 16
-"""As in ``common.h``."""
 
 
 def forward(
@@ -32,7 +29,7 @@ def forward(
         if first:
             before[:, first:last] = transitions[:, :first, first:last].mT @ after[:, :first]
         block = (width, first, last, *sizes(token_probs, clips.shape[1]))
-        run("path_matches", block, *given, before, after, matches, parts=batch, work=before.numel())
+        run("path_matches", block, *given, before, after, matches, *(None,) * 4, parts=batch, work=before.numel())
     return (matches, at_last(after, limits)), (before, after) if keep else None
 
 
@@ -50,7 +47,7 @@ def backward(kept: Any, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -
         last = min(first + BLOCK, len(token_probs))
         block, rows = (width, first, last, *sizes(token_probs, clips.shape[1])), (before, after, outputs[0])
         given_back = (of_after, of_before, of_matches, found)
-        run("path_matches_backward", block, *given, *rows, *given_back, parts=len(before), work=before.numel())
+        run("path_matches", block, *given, *rows, *given_back, parts=len(before), work=before.numel())
         if first:
             of_after[:, :first].baddbmm_(transitions[:, :first, first:last], of_before[:, first:last])
     return found, (after @ of_before.mT).triu(1) if needs[1] else None  # type: ignore[return-value]

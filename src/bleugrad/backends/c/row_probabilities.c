@@ -21,45 +21,38 @@ typedef struct {
     float logits, plain, sharp, opening;
 } Sums;
 
-typedef struct {
-    float logits[WIDE], plain[WIDE], sharp[WIDE], opening[WIDE];
-} Lanes;
-
-INLINED void add_lane(
-    Lanes *sums, int l, float x, float start, float sharpness, int with_plain, int with_sharp, int with_starts
+/* Adds `count` numbers to the lanes of the four sums. */
+INLINED void add_part(
+    float sums[4][WIDE], const float *restrict x, const float *restrict starts, int count, float peak, float sharpness,
+    int targets, int sharp, int words
 ) {
-    float plain = with_plain || !with_sharp ? exp_nonpositive(x) : 0;
-    float sharp = with_sharp ? exp_nonpositive(sharpness * x) : plain;
-    if (with_plain) sums->logits[l] += x;
-    if (with_plain || !with_sharp) sums->plain[l] += plain;
-    if (with_sharp) sums->sharp[l] += sharp;
-    if (with_starts) sums->opening[l] += start * sharp;
+    for (int l = 0; l < count; l++) {
+        float d = x[l] - peak, plain = targets || !sharp ? exp_nonpositive(d) : 0;
+        float chosen = sharp ? exp_nonpositive(sharpness * d) : plain;
+        if (targets) sums[0][l] += d;
+        if (targets || !sharp) sums[1][l] += plain;
+        if (sharp) sums[2][l] += chosen;
+        if (words) sums[3][l] += starts[l] * chosen;
+    }
 }
 
+/* Without `targets` nothing needs the plain sums if they are not also the sharp ones. */
 INLINED Sums sums_of(
-    const float *restrict x, const float *restrict starts, int64_t size, float peak, float sharpness, int with_plain,
-    int with_sharp, int with_starts
+    const float *x, const float *starts, int64_t size, float peak, float sharpness, int targets, int sharp, int words
 ) {
-    Lanes sums = {{0}, {0}, {0}, {0}};
-    int64_t full = size / WIDE * WIDE;
-    for (int64_t i = 0; i < full; i += WIDE) {
+    Sums found = {0, !sharp || targets ? 0 : 1, 0, 0};
+    float sums[4][WIDE] = {{0}};
+    int64_t i = 0;
+    for (; i + WIDE <= size; i += WIDE) {
         for (int l = 0; l < WIDE; l += LANES) __builtin_prefetch(x + size + i + l); /* the row after this one */
-        for (int l = 0; l < WIDE; l++) {
-            float start = with_starts ? starts[i + l] : 0;
-            add_lane(&sums, l, x[i + l] - peak, start, sharpness, with_plain, with_sharp, with_starts);
-        }
+        add_part(sums, x + i, words ? starts + i : NULL, WIDE, peak, sharpness, targets, sharp, words);
     }
-    for (int64_t i = full; i < size; i++) {
-        float start = with_starts ? starts[i] : 0;
-        add_lane(&sums, i - full, x[i] - peak, start, sharpness, with_plain, with_sharp, with_starts);
-    }
-    Sums found = {0, 0, 0, 0};
+    add_part(sums, x + i, words ? starts + i : NULL, (int)(size - i), peak, sharpness, targets, sharp, words);
     for (int l = 0; l < WIDE; l++) {
-        found.logits += sums.logits[l], found.plain += sums.plain[l];
-        found.sharp += sums.sharp[l], found.opening += sums.opening[l];
+        found.logits += sums[0][l], found.plain += sums[1][l];
+        found.sharp += sums[2][l], found.opening += sums[3][l];
     }
-    if (!with_sharp) found.sharp = found.plain;
-    if (with_sharp && !with_plain) found.plain = 1;
+    if (!sharp) found.sharp = found.plain;
     return found;
 }
 
@@ -84,18 +77,13 @@ static float *row_buffers(const uint8_t *starts, int64_t size, int rows) {
     return buffers;
 }
 
-/* exp(sharpness (x - peak)) / sum, in place. */
-static void sharpened(float *restrict x, int64_t size, float peak, float sharpness, float inverse) {
-    for (int64_t i = 0; i < size; i++) x[i] = exp_nonpositive(sharpness * (x[i] - peak)) * inverse;
-}
-
 int row_probabilities(const void *problem, int64_t first, int64_t last) {
     const Rows *of = problem;
     float sharpness = of->sharpness, *buffer = row_buffers(of->starts, of->size, 2), *all = buffer + of->size;
     const float *starts = of->starts ? buffer + 2 * of->size : NULL;
     int many = of->number > of->size; /* then the probabilities of all tokens are computed first */
     if (!buffer) return 1;
-    expect_rows(of->matched, FLOAT32, first, last, of->number);
+    expect_rows(of->matched, first, last, of->number, sizeof(float));
     for (int64_t r = first; r < last; r++) {
         const float *x = read_row(of->logits, of->kind, r, of->size, buffer, 0), *from = many ? all : x;
         const int64_t *ids = of->ids + r / of->steps * of->number;
@@ -149,30 +137,19 @@ static void row_gradient(
     else scaled_softmax(x, starts, out, size, peak, sharpness, by, 0, 1, 0);
 }
 
-/* A sum of many terms that cancel, in double precision. */
-static double dot(const float *restrict x, const float *restrict y, int64_t size) {
-    double lanes[LANES] = {0}, sum = 0;
-    int64_t full = size / LANES * LANES;
-    for (int64_t i = 0; i < full; i += LANES)
-        for (int l = 0; l < LANES; l++) lanes[l] += x[i + l] * y[i + l];
-    for (int64_t i = full; i < size; i++) sum += x[i] * y[i];
-    for (int l = 0; l < LANES; l++) sum += lanes[l];
-    return sum;
-}
-
 int row_probabilities_backward(const void *problem, int64_t first, int64_t last) {
     const Rows *of = problem;
     float sharpness = of->sharpness, *buffers = row_buffers(of->of_opening ? of->starts : NULL, of->size, 2);
     const float *starts = of->of_opening ? buffers + 2 * of->size : NULL;
     if (!buffers) return 1;
-    expect_rows(of->out, of->kind, first, last, of->size);
+    expect_rows(of->out, first, last, of->size, bytes_of(of->kind));
     for (int64_t r = first; r < last; r++) {
         const float *x = read_row(of->logits, of->kind, r, of->size, buffers, of->logits == of->out);
         const int64_t *ids = of->ids + r / of->steps * of->number;
         float *out = place_of_row(of->out, of->kind, r, of->size, buffers + of->size);
         float peak = of->normalisers[3 * r], plain = of->normalisers[3 * r + 1], sharp = of->normalisers[3 * r + 2];
         const float *m = of->matched + r * of->number, *g = of->of_matched ? of->of_matched + r * of->number : NULL;
-        double pulled = g ? dot(m, g, of->number) : 0, mean = of->of_means ? of->of_means[r] : 0, own = mean;
+        double pulled = g ? row_dot(m, g, of->number) : 0, mean = of->of_means ? of->of_means[r] : 0, own = mean;
         if (!isfinite(peak + plain + sharp)) {
             memset(out, 0, of->size * sizeof(float));
             write_row(of->out, of->kind, r, of->size, out);

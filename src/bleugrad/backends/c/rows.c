@@ -7,10 +7,9 @@
 
 #define LARGE_PAGE ((uintptr_t)1 << 21)
 
-void expect_rows(void *x, int kind, int64_t first, int64_t last, int64_t size) {
+void expect_rows(void *x, int64_t first, int64_t last, int64_t size, int64_t bytes) {
 #ifdef MADV_HUGEPAGE
-    int64_t bytes = size * (kind == FLOAT32 ? 4 : 2);
-    uintptr_t start = (uintptr_t)x + first * bytes, end = (uintptr_t)x + last * bytes;
+    uintptr_t start = (uintptr_t)x + first * size * bytes, end = (uintptr_t)x + last * size * bytes;
     start = (start + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE;
     end = end / LARGE_PAGE * LARGE_PAGE;
     if (start < end) (void)madvise((void *)start, end - start, MADV_HUGEPAGE); /* only advice: it may fail */
@@ -26,6 +25,16 @@ float row_peak(const float *x, int64_t size) {
     for (int l = 0; l < WIDE; l++) peak = top[l] > peak ? top[l] : peak;
     for (int64_t i = full; i < size; i++) peak = x[i] > peak ? x[i] : peak;
     return peak;
+}
+
+double row_dot(const float *restrict x, const float *restrict y, int64_t size) {
+    double lanes[LANES] = {0}, sum = 0;
+    int64_t full = size / LANES * LANES;
+    for (int64_t i = 0; i < full; i += LANES)
+        for (int l = 0; l < LANES; l++) lanes[l] += y ? x[i + l] * y[i + l] : x[i + l];
+    for (int64_t i = full; i < size; i++) sum += y ? x[i] * y[i] : x[i];
+    for (int l = 0; l < LANES; l++) sum += lanes[l];
+    return sum;
 }
 
 typedef union { float value; uint32_t bits; } Bits;

@@ -1,6 +1,5 @@
 /* Rows of logits: float32, bfloat16 or float16 in memory, computed in float32. */
-#ifndef BLEUGRAD_ROWS_H
-#define BLEUGRAD_ROWS_H
+#pragma once
 
 #include "common.h"
 
@@ -29,12 +28,22 @@ static inline float exp_nonpositive(float x) {
     return x < -87.3f ? 0.0f : p * power.value;
 }
 
+/* exp(sharpness (x - peak)) * scale, in place. */
+static inline void sharpened(float *restrict x, int64_t size, float peak, float sharpness, float scale) {
+    for (int64_t i = 0; i < size; i++) x[i] = exp_nonpositive(sharpness * (x[i] - peak)) * scale;
+}
+
 /* The largest number of a row. NaN is passed over, unless it comes first. */
 float row_peak(const float *x, int64_t size);
 
-/* Asks the system for large pages for rows that will be written. Fresh memory of the usual pages costs several times the
-   computation. */
-void expect_rows(void *x, int kind, int64_t first, int64_t last, int64_t size);
+/* The sum of products, or of x if y is NULL, in double precision, because many terms cancel. */
+double row_dot(const float *x, const float *y, int64_t size);
+
+/* Asks the system for large pages for rows that will be written, (rows, size) numbers of so many bytes. Fresh memory of
+   the usual pages costs several times the computation. */
+void expect_rows(void *x, int64_t first, int64_t last, int64_t size, int64_t bytes);
+
+static inline int64_t bytes_of(int kind) { return kind == FLOAT32 ? 4 : 2; }
 
 /* Row r of a tensor (rows, size) as float32: the row itself, or converted into `buffer`, or copied there. */
 const float *read_row(const void *x, int kind, int64_t r, int64_t size, float *buffer, int copied);
@@ -46,5 +55,3 @@ void write_row(void *x, int kind, int64_t r, int64_t size, const float *row);
 static inline float *place_of_row(void *x, int kind, int64_t r, int64_t size, float *buffer) {
     return kind == FLOAT32 ? (float *)x + r * size : buffer;
 }
-
-#endif

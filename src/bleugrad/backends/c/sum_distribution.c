@@ -1,12 +1,12 @@
-/* Distributions of sums: convolves adjacent pairs, level by level, where that is faster than a transform. */
+/* Distributions of sums of a few independent numbers: adds one number after the other. */
 #include "common.h"
 
 typedef struct {
-    int64_t problems, numbers, size, levels;
-    const REAL *mass;   /* (P, B, S) */
-    REAL *sums;         /* the levels above it, concatenated, (P, (B + 1) / 2, 2 S - 1) and so on */
-    const REAL *grad;   /* of the highest level */
-    REAL *grad_mass, *room; /* the result, and the gradients of the other levels */
+    int64_t numbers, size, wide; /* B, S, at least B (S - 1) + 1 */
+    const REAL *mass;            /* (P, B, S) */
+    REAL *sums;                  /* (P, B, wide), of the first number, the first two, and so on; used up by the gradient */
+    const REAL *grad;            /* (P, wide), of the sum of all */
+    REAL *grad_mass;             /* (P, B, S) */
 } Sums;
 
 #define TINY (REAL)1e-30
@@ -16,66 +16,41 @@ static __attribute__((noinline)) void add_scaled(REAL *restrict to, const REAL *
     for (int64_t i = 0; i < size; i++) to[i] += factor * x[i];
 }
 
-/* From one level to the next; the last one of an odd number is copied. */
-static void pair_sums(const REAL *below, REAL *above, int64_t problems, int64_t numbers, int64_t size) {
-    int64_t wide = 2 * size - 1;
-    for (int64_t p = 0; p < problems; p++, below += numbers * size)
-        for (int64_t i = 0; i < numbers; i += 2, above += wide) {
-            const REAL *left = below + i * size, *right = left + size;
-            memset(above, 0, wide * sizeof(REAL));
-            if (i + 1 == numbers) memcpy(above, left, size * sizeof(REAL));
-            else
-                for (int64_t k = 0; k < size; k++) add_scaled(above + k, right, left[k], size);
-        }
+static REAL dot(const REAL *restrict x, const REAL *restrict y, int64_t size) {
+    REAL sums[LANES] = {0};
+    for (; size >= LANES; size -= LANES, x += LANES, y += LANES)
+        for (int l = 0; l < LANES; l++) sums[l] += x[l] * y[l];
+    for (int64_t l = 0; l < size; l++) sums[l] += x[l] * y[l];
+    return lane_sum(sums);
 }
 
-static void pair_sums_backward(
-    const REAL *below, const REAL *grad, REAL *grad_below, int64_t problems, int64_t numbers, int64_t size
-) {
-    int64_t wide = 2 * size - 1;
-    for (int64_t p = 0; p < problems; p++, below += numbers * size, grad_below += numbers * size)
-        for (int64_t i = 0; i < numbers; i += 2, grad += wide) {
-            const REAL *left = below + i * size, *right = left + size;
-            REAL *grad_left = grad_below + i * size, *grad_right = grad_left + size;
-            if (i + 1 == numbers) memcpy(grad_left, grad, size * sizeof(REAL));
-            else {
-                memset(grad_left, 0, 2 * size * sizeof(REAL));
-                for (int64_t k = 0; k < size; k++) {
-                    add_scaled(grad_left, grad + k, right[k], size);
-                    add_scaled(grad_right, grad + k, left[k], size);
-                }
-            }
-        }
-}
-
-/* One part of work is all of it. */
-int sum_levels(const void *problem, int64_t first, int64_t last) {
+int sum_rows(const void *problem, int64_t first, int64_t last) {
     const Sums *of = problem;
-    const REAL *below = of->mass;
-    REAL *above = of->sums;
-    int64_t numbers = of->numbers, size = of->size;
-    for (int64_t level = 0; level < of->levels; level++) {
-        pair_sums(below, above, of->problems, numbers, size);
-        numbers = (numbers + 1) / 2, size = 2 * size - 1;
-        below = above, above += of->problems * numbers * size;
+    for (int64_t row = first * of->numbers; row < last * of->numbers; row++) {
+        int64_t before = row % of->numbers, reach = before * (of->size - 1) + 1;
+        const REAL *mass = of->mass + row * of->size;
+        REAL *sums = of->sums + row * of->wide;
+        memset(sums, 0, of->wide * sizeof(REAL));
+        if (!before) memcpy(sums, mass, of->size * sizeof(REAL));
+        for (int64_t k = 0; before && k < of->size; k++) add_scaled(sums + k, sums - of->wide, mass[k], reach);
     }
     return 0;
 }
 
-int sum_levels_backward(const void *problem, int64_t first, int64_t last) {
+/* From the last number on; the gradient of the sums before it takes the place of the sums with it. */
+int sum_rows_backward(const void *problem, int64_t first, int64_t last) {
     const Sums *of = problem;
-    const REAL *grad = of->grad;
-    for (int64_t level = of->levels - 1; level >= 0; level--) {
-        const REAL *below = of->mass;
-        REAL *grad_below = of->grad_mass;
-        int64_t numbers = of->numbers, size = of->size;
-        for (int64_t up = 0; up < level; up++) {
-            below = up ? below + of->problems * numbers * size : of->sums;
-            grad_below = up ? grad_below + of->problems * numbers * size : of->room;
-            numbers = (numbers + 1) / 2, size = 2 * size - 1;
+    for (int64_t row = last * of->numbers - 1; row >= first * of->numbers; row--) {
+        int64_t before = row % of->numbers, reach = before * (of->size - 1) + 1;
+        const REAL *mass = of->mass + row * of->size;
+        REAL *sums = of->sums + row * of->wide, *grad_mass = of->grad_mass + row * of->size;
+        const REAL *grad = before + 1 < of->numbers ? sums + of->wide : of->grad + row / of->numbers * of->wide;
+        if (!before) memcpy(grad_mass, grad, of->size * sizeof(REAL));
+        else memset(sums, 0, reach * sizeof(REAL));
+        for (int64_t k = 0; before && k < of->size; k++) {
+            grad_mass[k] = dot(sums - of->wide, grad + k, reach);
+            add_scaled(sums, grad + k, mass[k], reach);
         }
-        pair_sums_backward(below, grad, grad_below, of->problems, numbers, size);
-        grad = grad_below;
     }
     return 0;
 }

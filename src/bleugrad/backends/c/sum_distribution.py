@@ -1,26 +1,21 @@
-"""Distributions of sums: small ones are convolved directly, and transforms take over where they are faster."""
+"""Distributions of sums of a few numbers, convolved directly; transforms are faster for many."""
 
-import math
 from typing import Any
 
 from torch import Tensor
 
 from bleugrad.backends.c.library import run
 from bleugrad.backends.dispatch import Outputs
-from bleugrad.backends.torch.sum_distribution import DIRECT_SIZE, convolve_pairs, convolve_pairs_backward
+from bleugrad.backends.operations import sum_distribution
+
+MOST = 2**21
+"""The most products of a problem that are computed directly."""
 
 
-def forward(keep: bool, mass: Tensor) -> tuple[Outputs, Any] | None:
-    """See :data:`bleugrad.backends.operations.sum_distribution`."""
-    levels = _direct_levels(*mass.shape[2:]) if mass.shape[0] == 1 and mass.numel() else 0
-    if not levels:
-        return None
-    shapes = _level_shapes(mass.shape, levels)
-    sums = mass.new_empty(sum(math.prod(shape) for shape in shapes))
-    if not run("sum_levels", (*mass.shape[1:], levels), mass, sums, parts=1, work=0):
-        return None
-    top, halves = convolve_pairs(sums[-math.prod(shapes[-1]) :].view(shapes[-1]))
-    return (top.clone(),), (sums, halves, shapes[-1], levels)
+def forward(keep: bool, mass: Tensor) -> tuple[Outputs, Tensor] | None:
+    """See :data:`bleugrad.backends.operations.sum_distribution`. Keeps the sums of the first numbers."""
+    sums = mass.new_empty(*mass.shape[1:3], sum_distribution.shapes(mass)[0].shape[2])
+    return ((sums[None, :, -1].clone(),), sums) if _run("sum_rows", mass, sums, None, None) else None
 
 
 def backward(kept: Any, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -> tuple[Tensor] | None:
@@ -28,28 +23,12 @@ def backward(kept: Any, needs: Any, grads: Any, outputs: Outputs, inputs: Any) -
     (mass,) = inputs
     if kept is None and (result := forward(True, mass)) is not None:
         kept = result[1]
-    if kept is None:
-        return None
-    sums, halves, shape, levels = kept
-    grad = convolve_pairs_backward(grads[0], halves).reshape(shape)
-    grad_mass, room = mass.new_empty(mass.shape), sums.new_empty(sums.numel() - grad.numel())
-    given = (mass, sums, grad, grad_mass, room)
-    return (grad_mass,) if run("sum_levels_backward", (*mass.shape[1:], levels), *given, parts=1, work=0) else None
+    found = mass.new_empty(mass.shape)
+    return (found,) if kept is not None and _run("sum_rows_backward", mass, kept, grads[0], found) else None
 
 
-def _direct_levels(numbers: int, size: int) -> int:
-    """How many levels are convolved directly."""
-    levels = 0
-    while numbers > 1 and size <= DIRECT_SIZE:
-        numbers, size, levels = (numbers + 1) // 2, 2 * size - 1, levels + 1
-    return levels
-
-
-def _level_shapes(shape: tuple[int, ...], levels: int) -> list[tuple[int, int, int, int]]:
-    """The shapes of the levels above masses (1, P, B, S)."""
-    parts, problems, numbers, size = shape
-    shapes = []
-    for _ in range(levels):
-        numbers, size = (numbers + 1) // 2, 2 * size - 1
-        shapes.append((parts, problems, numbers, size))
-    return shapes
+def _run(name: str, mass: Tensor, sums: Tensor, *rest: Tensor | None) -> bool:
+    parts, problems, numbers, size = mass.shape
+    products = numbers * size * sums.shape[2]
+    direct = parts == 1 and 0 < products <= MOST
+    return direct and run(name, (numbers, size, sums.shape[2]), mass, sums, *rest, parts=problems, work=products)

@@ -1,7 +1,6 @@
 /* The renewal recursion of patterns of tokens that count once and do not overlap themselves. All columns of a chunk take
    a step at the same time, so what the next steps need stays in the cache. */
-#ifndef BLEUGRAD_TOKEN_STREAM_H
-#define BLEUGRAD_TOKEN_STREAM_H
+#pragma once
 
 #include "windows.h"
 
@@ -29,5 +28,3 @@ typedef struct {
 int stream_open(Stream *own, const Patterns *of);
 void stream_close(Stream *own);
 void stream_run(Stream *own, const Pass *pass, int64_t sentence, int64_t first);
-
-#endif

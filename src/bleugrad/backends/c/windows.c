@@ -14,7 +14,7 @@ int64_t longest_lag(const Patterns *of) {
     return longest == 1 || longest * of->orders <= of->steps ? longest * of->orders : of->steps + of->orders;
 }
 
-/* Returns 1 if an allocation fails. */
+/* Returns 1 if an allocation fails; also then the block must be closed. */
 int block_open(Block *block, const Patterns *of, int64_t columns, int64_t rows) {
     int64_t steps = of->steps, orders = of->orders, most = longest_lag(of);
     int64_t there = columns < of->columns ? columns : of->columns, width = (there + LANES + orders - 2) / LANES * LANES;
@@ -23,10 +23,7 @@ int block_open(Block *block, const Patterns *of, int64_t columns, int64_t rows) 
         (2 * steps * width + (orders * steps + (orders + 1) * (most + steps) + rows) * LANES) * sizeof(REAL)
     );
     block->unit_lags = malloc(2 * orders * sizeof(Lag));
-    if (!block->memory || !block->unit_lags) {
-        block_close(block);
-        return 1;
-    }
+    if (!block->memory || !block->unit_lags) return 1;
     block->lags = block->unit_lags + orders;
     REAL *rest = block->memory;
     block->units = take(&rest, steps, width);

@@ -2,8 +2,7 @@
 
    Arrays of a block are (T, LANES), one row per position. They look back or ahead by a lag that differs from lane to
    lane, so they have rows of padding for the positions before their first, or after their last. */
-#ifndef BLEUGRAD_WINDOWS_H
-#define BLEUGRAD_WINDOWS_H
+#pragma once
 
 #include "common.h"
 
@@ -79,5 +78,3 @@ static inline int pattern_overlaps(const Patterns *of, int64_t sentence, int64_t
     int64_t all = of->batch * of->orders * of->columns;
     return of->overlaps[(shift - 1) * all + pattern_index(of, sentence, order, column)];
 }
-
-#endif

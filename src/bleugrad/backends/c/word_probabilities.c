@@ -1,5 +1,5 @@
 /* The probability that a window is a word: the product of its tokens' probabilities, and its gradient. */
-#include "common.h"
+#include "rows.h"
 
 typedef struct {
     int64_t steps, batch, columns, words;
@@ -18,6 +18,7 @@ static inline int word_fits(const Words *of, int64_t word, int64_t e) {
 int word_products(const void *problem, int64_t first, int64_t last) {
     const Words *of = problem;
     int64_t next = of->step + 1; /* from one token of a word to that at the next position */
+    expect_rows(of->products, 0, of->steps * of->batch, of->words, sizeof(REAL));
     for (int64_t e = 0; e < of->steps; e++)
         for (int64_t b = first; b < last; b++)
             for (int64_t w = b * of->words; w < (b + 1) * of->words; w++) {

@@ -1,9 +1,7 @@
 """Distributions of sums of independent numbers, by convolution in pairs or in groups.
 
-On CPUs small masses are convolved directly: their sums have full relative precision, so that impossible sums have
-probability 0. Larger masses, those with a second part, and all masses on asynchronous devices (GPUs) are convolved by
-fast Fourier transforms, in fewer operations. Asynchronous devices multiply the transforms of sqrt(B) numbers at once,
-and then those of their sums, so that the number of operations does not depend on B.
+Masses are convolved by fast Fourier transforms. Asynchronous devices (GPUs) multiply the transforms of sqrt(B) numbers
+at once, and then those of their sums, so that the number of operations does not depend on B.
 """
 
 import math
@@ -17,10 +15,7 @@ from bleugrad.backends.dispatch import Outputs
 from bleugrad.backends.operations import sum_distribution
 
 Halves: TypeAlias = list[tuple[Tensor, Tensor, int, int]]
-"""The two halves of each level, or their transforms, with the number and size of its masses."""
-
-DIRECT_SIZE = 512
-"""Up to this size two masses are convolved directly on a CPU."""
+"""The transforms of the two halves of each level, with the number and size of its masses."""
 
 
 def forward(keep: bool, mass: Tensor) -> tuple[Outputs, Any]:
@@ -97,15 +92,14 @@ def convolve_pairs(mass: Tensor) -> tuple[Tensor, Halves]:
     """Convolve adjacent pairs until one number is left: (parts, P, S'), and both halves of each level."""
     halves: Halves = []
     while mass.shape[2] > 1:
-        parts, _, numbers, size = mass.shape
+        _, _, numbers, size = mass.shape
         if numbers % 2:
             mass = torch.nn.functional.pad(mass, (0, 0, 0, 1))
             mass[0, :, -1, 0] = 1  # a number that is certainly 0
-        direct = parts == 1 and size <= DIRECT_SIZE and mass.device.type in SYNCHRONOUS
-        values = mass if direct else torch.fft.rfft(mass, 2 * size - 1)
-        even, odd = values[:, :, ::2], values[:, :, 1::2]
+        spectrum = torch.fft.rfft(mass, _fast_length(2 * size - 1))
+        even, odd = spectrum[:, :, ::2], spectrum[:, :, 1::2]
         halves.append((even, odd, numbers, size))
-        mass = _convolve(even, odd) if direct else torch.fft.irfft(_dual_product(even, odd), 2 * size - 1)
+        mass = torch.fft.irfft(_dual_product(even, odd), _fast_length(2 * size - 1))[..., : 2 * size - 1]
     return mass[:, :, 0], halves
 
 
@@ -113,23 +107,16 @@ def convolve_pairs_backward(grad: Tensor, halves: Halves) -> Tensor:
     """The gradient of the masses (parts, P, B, S) that :func:`convolve_pairs` started from."""
     grad = grad.unsqueeze(2)
     for even, odd, numbers, size in reversed(halves):
-        others = torch.stack([odd, even], 3)
-        if others.is_complex():
-            spectrum = torch.fft.rfft(grad, 2 * size - 1).unsqueeze(3)
-            found = torch.fft.irfft(_dual_adjoint(spectrum, others), 2 * size - 1)[..., :size]
-        else:
-            found = _convolve(grad.unsqueeze(3), others.flip(-1))[..., size - 1 : 2 * size - 1]
+        length = _fast_length(2 * size - 1)
+        spectrum = torch.fft.rfft(grad, length).unsqueeze(3)
+        found = torch.fft.irfft(_dual_adjoint(spectrum, torch.stack([odd, even], 3)), length)[..., :size]
         grad = found.flatten(2, 3)[:, :, :numbers]
     return grad
 
 
-def _convolve(left: Tensor, right: Tensor) -> Tensor:
-    """The convolution of (..., L) and (..., S), (..., L + S - 1), one vector operation for each of the S."""
-    size = left.shape[-1]
-    sums = right.new_zeros(*right.shape[:-1], size + right.shape[-1] - 1)
-    for shift, factor in enumerate(right.split(1, -1)):
-        sums[..., shift : shift + size].addcmul_(left, factor)
-    return sums
+def _fast_length(size: int) -> int:
+    """The next power of 2, which transforms take much faster than other lengths."""
+    return 1 << (size - 1).bit_length()
 
 
 def _dual_product(left: Tensor, right: Tensor) -> Tensor:
