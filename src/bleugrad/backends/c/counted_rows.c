@@ -28,8 +28,8 @@ int counted_rows(const void *problem, int64_t first, int64_t last) {
             if (stop) stop[b * (steps + 1) + t] = end + (t == of->ends[b]);
             if (boundary && t) boundary[cell - of->batch] = t < of->ends[b] ? opens + end : 1;
             if (t == steps) break;
-            if (counts) memcpy(units + cell * of->columns, of->probs + from * of->width, size);
-            else memset(units + cell * of->columns, 0, size);
+            if (size && counts) memcpy(units + cell * of->columns, of->probs + from * of->width, size);
+            else if (size) memset(units + cell * of->columns, 0, size);
             if (alive) alive[cell] = 1 - end;
             if (opened) opened[cell] = opens;
         }
@@ -42,14 +42,14 @@ int counted_rows_backward(const void *problem, int64_t first, int64_t last) {
     const REAL *units = of->units, *opened = of->opened, *boundary = of->boundary, *alive = of->alive, *stop = of->stop;
     int64_t steps = of->steps + of->extra, cells = (last - first) * of->steps;
     expect_rows(of->grad_probs, first * of->steps, last * of->steps, of->width, sizeof(REAL));
-    memset(of->grad_probs + first * of->steps * of->width, 0, cells * of->width * sizeof(REAL));
+    if (of->width) memset(of->grad_probs + first * of->steps * of->width, 0, cells * of->width * sizeof(REAL));
     if (of->grad_opening) memset(of->grad_opening + first * of->steps, 0, cells * sizeof(REAL));
     for (int64_t b = first; b < last; b++)
         for (int64_t t = 0; t < of->limits[b]; t++) {
             int64_t to = place(of, b, t), cell = t * of->batch + b;
             REAL *grad = of->grad_probs + to * of->width;
             REAL bound = boundary && t ? boundary[cell - of->batch] : 0;
-            if (units) memcpy(grad, units + cell * of->columns, of->columns * sizeof(REAL));
+            if (units && of->columns) memcpy(grad, units + cell * of->columns, of->columns * sizeof(REAL));
             if (of->width > of->columns)
                 grad[of->columns] = bound + (stop ? stop[b * (steps + 1) + t] : 0) - (alive ? alive[cell] : 0);
             if (of->grad_opening) of->grad_opening[to] = bound + (opened ? opened[cell] : 0);
