@@ -26,8 +26,8 @@ trained for as long from the same weights; a line is its 95 % interval over seed
 CAPTION = """Test BLEU of cross-entropy (mean ± standard deviation over seeds), and the gain of the recommended recipe
 over it, with the p-value of a paired t-test over seeds, or of a paired bootstrap over sentences if there is one seed.
 All start from the same weights and train for the same number of epochs. *With own tokens*: `bleugrad tune RUN
---objective recommended --objective-feeding greedy`, whose steps need a greedy search. [Improve BLEU](docs/better.md) lists all
-recipes that were tried. sacreBLEU signature: {signatures}.
+--objective recommended --objective-feeding greedy`, whose steps need a greedy search. [Improve
+BLEU](docs/better.md) lists all recipes that were tried. sacreBLEU signature: {signatures}.
 """
 MARKED = r"(<!-- {0}: begin[^\n]*-->\n).*?(<!-- {0}: end -->)"
 

@@ -46,19 +46,18 @@ class OwnLength(ObjectiveConfig):
         1.2, "own tokens: positions per token of the longest reference", minimum=1, maximum=1000
     )
     length_extra: int = option(3, "own tokens: additional positions", minimum=0)
-    feeding: ClassVar[str] = "greedy"
 
     @property
     def own_tokens(self) -> bool:
         """Whether the decoder is fed its own tokens only."""
-        return self.feeding in OWN_TOKENS
+        return getattr(self, "feeding", "greedy") in OWN_TOKENS
 
 
 @dataclass(frozen=True)
 class Fed(OwnLength, Mixture):
     """Settings of decoders with any kind of inputs."""
 
-    feeding: Literal["reference", "mixture", "greedy", "sample"] = option(  # type: ignore[misc]
+    feeding: Literal["reference", "mixture", "greedy", "sample"] = option(
         "reference", FEEDING, removed=("gumbel", "fed_samples")
     )
 
@@ -152,7 +151,7 @@ class RecommendedConfig(ExpectedBase, OwnLength):
     sharpness: float = option(2.0, "factor of the logits before the loss", above=0, maximum=1e6)
     method: ClassVar[str] = "exact"
     label_smoothing: float = option(0.0, SMOOTHING, minimum=0, maximum=0.9)
-    feeding: Literal["reference", "greedy"] = option("reference", FEEDING)  # type: ignore[misc]
+    feeding: Literal["reference", "greedy"] = option("reference", FEEDING)
     adaptive = True
     random_length: ClassVar[bool] = True
     one_pass = ("nat",)
