@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Any
 
 import translation
-from measured import RESULTS, markdown, number, read, table
+from measured import RESULTS, markdown, number, table
 from translation import Summary
 
 FOLDER = "recipes"
@@ -116,25 +116,3 @@ def several_references() -> str:
 def own_tokens_cost() -> str:
     seconds = translation.processor_seconds(f"{translation.DEFAULT}/multi30k-lstm")
     return f"{seconds['recommended-own'] / seconds['recommended']:.1f}"
-
-
-def _after_convergence(search: str) -> str:
-    """Gain of the trainers' default over cross-entropy, from weights that cross-entropy had trained to convergence."""
-    pair = translation.difference(read("recipe/converged/summary.json")["scores"][search], "recommended")
-    assert pair is not None
-    return f"{100 * pair['difference']:+.2f}"
-
-
-@number
-def default_gain_greedy() -> str:
-    return _after_convergence("greedy")
-
-
-@number
-def default_gain_beam() -> str:
-    return _after_convergence("beam 5")
-
-
-@number
-def default_gain_seeds() -> str:
-    return translation.number_of_seeds(read("recipe/converged/summary.json"))
