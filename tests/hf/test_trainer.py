@@ -264,7 +264,7 @@ def test_the_log_of_a_loss_without_bleu(trainers, tmp_path):
     trainer.train()
     logged = trainer.state.log_history[0]
     assert logged["cross_entropy"] == pytest.approx(logged["loss"], abs=1e-4)
-    assert 0 < logged["length_ratio"] < 1.3
+    assert 0 < logged["length_ratio"] < 2  # with three positions after the end
     assert "expected_bleu" not in logged
 
 
