@@ -95,6 +95,6 @@ int bound(const void *problem, int64_t first, int64_t last) {
             }
             if (own->grad) block_give(&block, own->grad_units);
         }
-    block_close(&block);
+    free(block.units);
     return failed;
 }

@@ -33,3 +33,18 @@ static inline REAL lane_sum(const REAL *restrict x) {
         for (int l = 0; l < width; l++) half[l] += half[l + width];
     return half[0];
 }
+
+static inline REAL dot(const REAL *restrict x, const REAL *restrict y, int64_t size) {
+    REAL sums[LANES] = {0};
+    for (; size >= LANES; size -= LANES, x += LANES, y += LANES)
+        for (int l = 0; l < LANES; l++) sums[l] += x[l] * y[l];
+    for (int64_t l = 0; l < size; l++) sums[l] += x[l] * y[l];
+    return lane_sum(sums);
+}
+
+/* to += factor * x, unless the factor is 0 or nearly so, as in the tails of most distributions. Inlined, it is slower. */
+static __attribute__((noinline, unused))
+void add_scaled(REAL *restrict to, const REAL *restrict x, REAL factor, int64_t size) {
+    if (factor < (REAL)1e-30 && factor > (REAL)-1e-30) return;
+    for (int64_t i = 0; i < size; i++) to[i] += factor * x[i];
+}

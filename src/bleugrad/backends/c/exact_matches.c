@@ -57,12 +57,6 @@ INLINED void run_rows(const Lanes *own, REAL *sums, int64_t states, int opening,
     }
 }
 
-static void run_lanes(const Lanes *own, REAL *sums) {
-    int opening = own->block->patterns->opening != NULL, same = own->block->lags[own->order - 1].same;
-    if (own->states > 1) run_rows(own, sums, own->states, opening, same);
-    else run_rows(own, sums, 1, 1, same);
-}
-
 /* After run_rows: adds to the gradient of the windows, and to sums (2, T, LANES) those of alive and opening. */
 INLINED void pull_rows(
     const Lanes *own, const REAL *grad, REAL *sums, int64_t states, int opening, int lives, int same
@@ -111,11 +105,14 @@ INLINED void pull_rows(
     }
 }
 
-static void pull_lanes(const Lanes *own, const REAL *grad, REAL *sums) {
+/* Adds the new matches to sums or, with their gradient, those of alive and opening. */
+static void run_lanes(const Lanes *own, const REAL *grad, REAL *sums) {
     const Patterns *of = own->block->patterns;
     int opening = of->opening != NULL, lives = of->alive != NULL, same = own->block->lags[own->order - 1].same;
-    if (own->states > 1) pull_rows(own, grad, sums, own->states, opening, lives, same);
-    else pull_rows(own, grad, sums, 1, 1, lives, same);
+    if (own->states > 1) run_rows(own, grad ? NULL : sums, own->states, opening, same);
+    else run_rows(own, grad ? NULL : sums, 1, 1, same);
+    if (grad && own->states > 1) pull_rows(own, grad, sums, own->states, opening, lives, same);
+    else if (grad) pull_rows(own, grad, sums, 1, 1, lives, same);
 }
 
 /* A pattern that runs alone. Lane l of the block begins at its unit l, so that its last s units are lane n - s of order
@@ -123,7 +120,7 @@ static void pull_lanes(const Lanes *own, const REAL *grad, REAL *sums) {
 typedef struct {
     Block *block;
     int64_t order, column, states, tokens;
-    REAL *memory, *grad_tails;          /* (N + 1, T): gradients of the windows of its last s units */
+    REAL *grad_tails;                   /* (N + 1, T): gradients of the windows of its last s units; first in memory */
     REAL *level, *moved;                /* (tokens + T, states), padded before */
     REAL *of_new;                       /* (T + tokens, states), padded after */
     REAL *known, *of_known, *of_moved;  /* (states,) */
@@ -150,11 +147,9 @@ static int special_open(Special *own, Block *block, int64_t order, int64_t colum
     for (int64_t s = 1; s <= order; s++) block_fill_windows(block, s);
     *own = (Special){.block = block, .order = order, .column = column, .tokens = block->lags[order - 1].of[0]};
     own->states = clip < steps ? clip : steps; /* a hypothesis of T tokens matches T times at most */
-    if (own->tokens > steps) return 0; /* longer than the hypothesis: it never matches */
     int64_t tails = (order + 1) * steps, history = (own->tokens + steps) * own->states;
-    own->memory = calloc(tails + 3 * history + 3 * own->states, sizeof(REAL));
-    if (!own->memory) return 1;
-    own->grad_tails = own->memory;
+    own->grad_tails = calloc(tails + 3 * history + 3 * own->states, sizeof(REAL));
+    if (!own->grad_tails) return 1;
     own->level = own->grad_tails + tails;
     own->moved = own->level + history;
     own->of_new = own->moved + history;
@@ -241,7 +236,7 @@ typedef struct {
     REAL *sums;             /* (N or 2, T, LANES) */
 } Chunk;
 
-/* Returns 1 if an allocation fails. */
+/* Returns 1 if an allocation fails; the caller frees the arrays also then. */
 static int chunk_open(Chunk *own, const Patterns *of) {
     int64_t history = FEW * (longest_lag(of) + of->steps), sums = (of->orders > 2 ? of->orders : 2) * of->steps;
     *own = (Chunk){.patterns = of, .states = malloc((1 + of->orders) * of->chunk * sizeof(int64_t))};
@@ -253,12 +248,6 @@ static int chunk_open(Chunk *own, const Patterns *of) {
     own->lanes.moved = own->lanes.level + history * LANES;
     own->lanes.coming = own->lanes.moved + history * LANES;
     return 0;
-}
-
-static void chunk_close(Chunk *own) {
-    block_close(&own->block);
-    stream_close(&own->stream);
-    free(own->states);
 }
 
 /* The states of the patterns of one order. */
@@ -317,13 +306,10 @@ static void run_block(Chunk *own, const Pass *pass, const int64_t *columns, int6
     for (int64_t order = 1; order <= most; order++) {
         block_fill_windows(&own->block, order);
         if (pass->out && choose_lanes(own, columns, count, order, several))
-            run_lanes(&own->lanes, own->sums + (order - 1) * own->patterns->steps * LANES);
+            run_lanes(&own->lanes, NULL, own->sums + (order - 1) * own->patterns->steps * LANES);
     }
     for (int64_t order = most; pass->grad && order > 0; order--) {
-        if (choose_lanes(own, columns, count, order, several)) {
-            run_lanes(&own->lanes, NULL);
-            pull_lanes(&own->lanes, pass->grad, own->sums);
-        }
+        if (choose_lanes(own, columns, count, order, several)) run_lanes(&own->lanes, pass->grad, own->sums);
         block_pull_windows(&own->block, order);
     }
 }
@@ -363,9 +349,9 @@ static int run_specials(Chunk *own, const Pass *pass) {
             if (own->states[order * of->chunk + column - own->first] != ALONE) continue;
             Special special;
             failed = special_open(&special, &own->block, order, column);
-            if (special.memory) special_run(&special, pass->out);
-            if (special.memory && pass->grad) special_pull(&special, pass);
-            free(special.memory);
+            if (!failed) special_run(&special, pass->out);
+            if (!failed && pass->grad) special_pull(&special, pass);
+            free(special.grad_tails);
         }
     return failed;
 }
@@ -430,6 +416,8 @@ int matches(const void *problem, int64_t first, int64_t last) {
         chunk_load(&own, part / taken, chunk * of->chunk);
         failed = run_chunk(&own, &here);
     }
-    chunk_close(&own);
+    free(own.block.units);
+    free(own.stream.weights);
+    free(own.states);
     return failed;
 }

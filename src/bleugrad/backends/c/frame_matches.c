@@ -79,10 +79,6 @@ static inline REAL lanes_pull_frame(
     int64_t inner = order - 1;
     REAL of_made[LANES], sums[LANES] = {0};
     for (int l = 0; l < LANES; l++) of_made[l] = given[l] - of[l];
-    if (!inner) {
-        for (int l = 0; l < LANES; l++) grad_q[l] += of_made[l] * old[l], of[l] += of_made[l] * q[l];
-        return 0;
-    }
     for (int64_t s = inner; s > 0; s--) { /* from the last step down: the flow into s + 1 is of_made, or of[x_{s+1}] */
         const REAL *x = old + s * LANES, *z = x + inner * LANES, *differ = differs + (s - 1) * LANES, *after = x + LANES;
         REAL *of_x = of + s * LANES, *of_z = of_x + inner * LANES;
@@ -98,7 +94,7 @@ static inline REAL lanes_pull_frame(
     }
     for (int l = 0; l < LANES; l++) {
         grad_q[l] += of_made[l] * old[l];
-        of[l] = of[l] + of_made[l] * q[l];
+        of[l] += of_made[l] * q[l];
     }
     return lane_sum(sums);
 }
@@ -141,7 +137,7 @@ static int special_run(Sentence *own, int64_t order, int64_t column, REAL *out, 
         );
     }
     free(states);
-    automaton_close(&one);
+    free(one.table);
     return !states;
 }
 
@@ -187,6 +183,6 @@ int frame_matches(const void *problem, int64_t first, int64_t last) {
         }
         if (all->given) block_give(&own.block, all->grad_tokens);
     }
-    block_close(&own.block);
+    free(own.block.units);
     return failed;
 }

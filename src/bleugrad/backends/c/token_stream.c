@@ -3,16 +3,15 @@
 #define BLOCK 32 /* steps whose windows and levels are in memory at a time */
 #define AHEAD 4  /* rows of units that are fetched early */
 
-/* Returns 1 if an allocation fails. */
+/* Returns 1 if the allocation fails. */
 int stream_open(Stream *own, const Patterns *of) {
     int64_t orders = of->orders, columns = of->chunk < of->columns ? of->chunk : of->columns;
     int64_t width = (columns + LANES - 1) / LANES * LANES, ring = orders * (orders + 1) / 2;
     int64_t blocks = (of->steps + BLOCK - 1) / BLOCK, history = orders * BLOCK + ring;
     int64_t rows = orders + orders * (1 + BLOCK) + 2 * history + 2 * orders + blocks * (orders + ring);
     *own = (Stream){.patterns = of, .width = width};
-    own->memory = malloc((rows * width + (BLOCK + 1) * (width + orders)) * sizeof(REAL));
-    if (!own->memory) return 1;
-    own->weights = own->memory;
+    own->weights = malloc((rows * width + (BLOCK + 1) * (width + orders)) * sizeof(REAL));
+    if (!own->weights) return 1;
     own->windows = own->weights + orders * width;
     own->levels = own->windows + orders * (1 + BLOCK) * width;
     own->coming = own->levels + history * width;
@@ -23,8 +22,6 @@ int stream_open(Stream *own, const Patterns *of) {
     own->grad_units = own->units + BLOCK * (width + orders);
     return 0;
 }
-
-void stream_close(Stream *own) { free(own->memory); }
 
 static inline REAL *row_of_windows(const Stream *own, int64_t order, int64_t row) {
     return own->windows + ((order - 1) * (1 + BLOCK) + row) * own->width;
