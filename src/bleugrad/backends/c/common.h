@@ -42,7 +42,7 @@ static inline REAL dot(const REAL *restrict x, const REAL *restrict y, int64_t s
     return lane_sum(sums);
 }
 
-/* to += factor * x, unless the factor is 0 or nearly so, as in the tails of most distributions. Inlined, it is slower. */
+/* to += factor * x, unless the factor is nearly 0, as in the tails of most distributions. Inlined, it is slower. */
 static __attribute__((noinline, unused))
 void add_scaled(REAL *restrict to, const REAL *restrict x, REAL factor, int64_t size) {
     if (factor < (REAL)1e-30 && factor > (REAL)-1e-30) return;
