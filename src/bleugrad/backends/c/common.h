@@ -9,9 +9,9 @@
 #define REAL float
 #endif
 
-/* A function that processes the sentences or rows first..last - 1 of a problem: a struct of sizes, then the addresses of
-   inputs and outputs, NULL for those that are missing. library.py fills it. A backward function has a longer struct than
-   its forward function. It returns 1 if an allocation fails. threads.c calls it. */
+/* A function that processes the sentences or rows first..last - 1 of a problem: a struct of sizes, then the addresses
+   of inputs and outputs, NULL for those that are missing. library.py fills it. A backward function has a longer struct
+   than its forward function. It returns 1 if an allocation fails. threads.c calls it. */
 typedef int Part(const void *problem, int64_t first, int64_t last);
 
 /* The compiler turns loops of this fixed length into vector instructions. */

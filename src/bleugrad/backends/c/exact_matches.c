@@ -232,7 +232,7 @@ typedef struct {
     int64_t sentence, first, last;
     int64_t most;           /* largest number of states in lanes */
     int alone;              /* some pattern runs alone */
-    int64_t *states;        /* (1 + N, chunk): most of a column in lanes; of each order, 0 if it does not count, or ALONE */
+    int64_t *states;        /* (1 + N, chunk): most of a column in lanes; of each order, 0 if not counted, or ALONE */
     REAL *sums;             /* (N or 2, T, LANES) */
 } Chunk;
 
@@ -316,14 +316,14 @@ static void run_block(Chunk *own, const Pass *pass, const int64_t *columns, int6
 
 /* The patterns of tokens with one state. */
 static void run_stream(Chunk *own, const Pass *pass) {
-    int64_t width = own->stream.width, count = own->last - own->first;
+    int64_t width = own->stream.width, count = own->last - own->first, chunk = own->patterns->chunk;
     for (int64_t order = 1; order <= own->patterns->orders; order++)
         for (int64_t i = 0; i < width; i++)
-            own->stream.weights[(order - 1) * width + i] = i < count && own->states[order * own->patterns->chunk + i] == 1;
+            own->stream.weights[(order - 1) * width + i] = i < count && own->states[order * chunk + i] == 1;
     stream_run(&own->stream, pass, own->sentence, own->first);
 }
 
-/* The patterns in lanes; in words first those with one state, then the columns of the others, those with the most states first. */
+/* The patterns in lanes; in words first those with one state, then the columns of the others, most states first. */
 static void run_blocks(Chunk *own, const Pass *pass) {
     int64_t columns[LANES], count = 0;
     for (int64_t first = own->first; own->patterns->opening && first < own->last; first += LANES) {
@@ -395,14 +395,15 @@ typedef struct {
     Pass pass;
 } Matches;
 
-/* Forward, adds the new matches of some parts at each position to `out`, (chunks, T, B, N). Backward, from their gradient,
-   (T, B, N), adds to those of the inputs: alive and opening, (chunks, T, B), and units (T, B, L), of which a chunk also
-   changes the first N - 1 columns of the next. The call of every second chunk from the first one on clears units before.
-   A part is a chunk of a sentence. */
+/* Forward, adds the new matches of some parts at each position to `out`, (chunks, T, B, N). Backward, from their
+   gradient, (T, B, N), adds to those of the inputs: alive and opening, (chunks, T, B), and units (T, B, L), of which a
+   chunk also changes the first N - 1 columns of the next. The call of every second chunk from the first one on clears
+   units before. A part is a chunk of a sentence. */
 int matches(const void *problem, int64_t first, int64_t last) {
     const Patterns *of = &((const Matches *)problem)->patterns;
     const Pass *pass = &((const Matches *)problem)->pass;
-    int64_t chunks = (of->columns + of->chunk - 1) / of->chunk, taken = (chunks - of->begin + of->apart - 1) / of->apart;
+    int64_t chunks = (of->columns + of->chunk - 1) / of->chunk;
+    int64_t taken = (chunks - of->begin + of->apart - 1) / of->apart;
     Chunk own;
     int failed = chunk_open(&own, of);
     if (pass->grad) expect_rows(pass->grad_units, 0, of->steps * of->batch, of->columns, sizeof(REAL));

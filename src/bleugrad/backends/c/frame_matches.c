@@ -74,7 +74,7 @@ static REAL lanes_run(const Sentence *own, int64_t order, int64_t column, const 
     return lane_sum(sum);
 }
 
-/* Adjoint of lanes_frame: `of` (2 order - 1, LANES) are the gradients of the states, after the frame and then before. */
+/* Adjoint of lanes_frame: `of` (2 order - 1, LANES) are the gradients of the states after, then before the frame. */
 static inline REAL lanes_pull_frame(
     const REAL *restrict q, REAL blank, const REAL *restrict differs, const REAL *restrict old, REAL *restrict of,
     const REAL *restrict given, REAL *restrict grad_q, int64_t order
@@ -83,11 +83,11 @@ static inline REAL lanes_pull_frame(
     REAL of_made[LANES], sums[LANES] = {0};
     for (int l = 0; l < LANES; l++) of_made[l] = given[l] - of[l];
     for (int64_t s = inner; s > 0; s--) { /* from the last step down: the flow into s + 1 is of_made, or of[x_{s+1}] */
-        const REAL *x = old + s * LANES, *z = x + inner * LANES, *differ = differs + (s - 1) * LANES, *after = x + LANES;
+        const REAL *x = old + s * LANES, *z = x + inner * LANES, *differ = differs + (s - 1) * LANES;
         REAL *of_x = of + s * LANES, *of_z = of_x + inner * LANES;
         for (int l = 0; l < LANES; l++) {
             REAL flow = of_made[l], pulled = flow * q[s + l], held = blank * of_z[l];
-            grad_q[s + l] += flow * (z[l] + x[l] * differ[l] + (s < inner ? after[l] : 0));
+            grad_q[s + l] += flow * (z[l] + x[l] * differ[l] + (s < inner ? x[LANES + l] : 0));
             if (s < inner) of_x[LANES + l] += pulled; /* x_{s+1} stays */
             sums[l] += of_z[l] * (x[l] + z[l]);
             of_made[l] = of_x[l]; /* the flow into s */

@@ -36,10 +36,10 @@ static void walk_close(Walk *own) {
 /* Returns 1 if an allocation fails. */
 static int walk_open(Walk *own, const Paths *paths, int64_t sentence) {
     const Patterns *of = &paths->patterns;
-    int64_t padded = (of->columns + LANES - 1) / LANES * LANES, row = padded + of->orders, all = of->orders * of->columns;
+    int64_t padded = (of->columns + LANES - 1) / LANES * LANES, row = padded + of->orders;
     *own = (Walk){.paths = paths, .sentence = sentence, .padded = padded};
     own->tokens = calloc(3 * row + of->orders * padded, sizeof(REAL));
-    own->automata = malloc((all + 1) * sizeof(Automaton));
+    own->automata = malloc((of->orders * of->columns + 1) * sizeof(Automaton));
     if (!own->tokens || !own->automata) return 1;
     own->grad_tokens = own->tokens + row;
     own->made = own->grad_tokens + row;
@@ -53,11 +53,6 @@ static int walk_open(Walk *own, const Paths *paths, int64_t sentence) {
             } else own->weights[(order - 1) * padded + j] = 1;
         }
     return 0;
-}
-
-static void walk_load(Walk *own, int64_t vertex) {
-    const Patterns *of = &own->paths->patterns;
-    memcpy(own->tokens, of->units + unit_index(of, own->sentence, vertex), of->columns * sizeof(REAL));
 }
 
 /* From a row of zeros. */
@@ -150,13 +145,14 @@ static void walk_pull(const Walk *own, const REAL *before, const REAL *of, REAL 
 /* Fills the rows before and after the vertices of a block, and adds to the matches (B, N). */
 static void walk_forward(Walk *own, const REAL *transitions, REAL *before, REAL *after) {
     const Paths *paths = own->paths;
-    int64_t steps = paths->patterns.steps, width = paths->width;
+    const Patterns *of = &paths->patterns;
+    int64_t steps = of->steps, width = paths->width;
     for (int64_t u = paths->first; u < paths->last; u++) {
         if (!paths->first) memset(before + u * width, 0, width * sizeof(REAL));
         if (!u) walk_start(own, before);
         for (int64_t w = paths->first; w < u; w++)
             add_scaled(before + u * width, after + w * width, transitions[w * steps + u], width);
-        walk_load(own, u);
+        memcpy(own->tokens, of->units + unit_index(of, own->sentence, u), of->columns * sizeof(REAL));
         walk_emit(own, before + u * width, after + u * width);
     }
 }
@@ -167,7 +163,7 @@ static void walk_backward(Walk *own, const REAL *transitions, const REAL *before
     const Patterns *of = &paths->patterns;
     int64_t steps = of->steps, width = paths->width;
     for (int64_t u = paths->last - 1; u >= paths->first; u--) {
-        walk_load(own, u);
+        memcpy(own->tokens, of->units + unit_index(of, own->sentence, u), of->columns * sizeof(REAL));
         memset(own->grad_tokens, 0, (own->padded + of->orders) * sizeof(REAL));
         walk_pull(own, before + u * width, of_after + u * width, of_before + u * width);
         memcpy(paths->grad_tokens + unit_index(of, own->sentence, u), own->grad_tokens, of->columns * sizeof(REAL));
@@ -178,14 +174,15 @@ static void walk_backward(Walk *own, const REAL *transitions, const REAL *before
 
 int path_matches(const void *problem, int64_t first, int64_t last) {
     const Paths *paths = problem;
-    int64_t steps = paths->patterns.steps, all = steps * paths->width, failed = 0;
+    int64_t steps = paths->patterns.steps, failed = 0;
     for (int64_t b = first; !failed && b < last; b++) {
         const REAL *transitions = paths->transitions + b * steps * steps;
-        REAL *before = paths->before + b * all;
+        int64_t rows = b * steps * paths->width;
+        REAL *before = paths->before + rows;
         Walk own;
         failed = walk_open(&own, paths, b);
-        if (!failed && !paths->of_after) walk_forward(&own, transitions, before, paths->after + b * all);
-        else if (!failed) walk_backward(&own, transitions, before, paths->of_after + b * all, paths->of_before + b * all);
+        if (!failed && !paths->of_after) walk_forward(&own, transitions, before, paths->after + rows);
+        else if (!failed) walk_backward(&own, transitions, before, paths->of_after + rows, paths->of_before + rows);
         walk_close(&own);
     }
     return failed;

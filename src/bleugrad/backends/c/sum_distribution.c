@@ -4,7 +4,7 @@
 typedef struct {
     int64_t numbers, size, wide; /* B, S, at least B (S - 1) + 1 */
     const REAL *mass;            /* (P, B, S) */
-    REAL *sums;                  /* (P, B, wide), of the first number, the first two, and so on; used up by the gradient */
+    REAL *sums;                  /* (P, B, wide), of the first number, the first two, ...; used up by the gradient */
     const REAL *grad;            /* (P, wide), of the sum of all */
     REAL *grad_mass;             /* (P, B, S) */
 } Sums;

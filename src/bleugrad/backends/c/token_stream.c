@@ -156,7 +156,7 @@ static void backward_block(Stream *own, const Pass *pass, int64_t first, int64_t
 /* The columns from `first` on of a sentence, after the weights are set. */
 void stream_run(Stream *own, const Pass *pass, int64_t sentence, int64_t first) {
     const Patterns *of = own->patterns;
-    int64_t steps = of->steps, blocks = (steps + BLOCK - 1) / BLOCK, history = of->orders * (2 * BLOCK + of->orders + 1);
+    int64_t steps = of->steps, blocks = (steps + BLOCK - 1) / BLOCK;
     own->sentence = sentence;
     own->first = first;
     start(own);
@@ -166,8 +166,7 @@ void stream_run(Stream *own, const Pass *pass, int64_t sentence, int64_t first) 
         if (!pass->grad || block + 1 < blocks) forward_block(own, pass, begin, end);
     }
     if (!pass->grad) return;
-    memset(own->coming, 0, history / 2 * own->width * sizeof(REAL));
-    memset(own->of_level, 0, 2 * of->orders * own->width * sizeof(REAL));
+    memset(own->coming, 0, (own->saved - own->coming) * sizeof(REAL)); /* coming, of_level and of_window */
     for (int64_t block = blocks - 1; block >= 0; block--) {
         int64_t begin = block * BLOCK, end = begin + BLOCK < steps ? begin + BLOCK : steps;
         if (!block) start(own);

@@ -1,5 +1,5 @@
-/* The renewal recursion of patterns of tokens that count once and do not overlap themselves. All columns of a chunk take
-   a step at the same time, so what the next steps need stays in the cache. */
+/* The renewal recursion of patterns of tokens that count once and do not overlap themselves. All columns of a chunk
+   take a step at the same time, so what the next steps need stays in the cache. */
 #pragma once
 
 #include "windows.h"

@@ -82,7 +82,7 @@ INLINED void fill_windows(const Block *block, int64_t order, int same) {
         }
 }
 
-/* The windows of one order, after those of the order below: q[n][e] = q[n-1][e - span] * unit[e], 0 before the start. */
+/* The windows of one order from those of the order below: q[n][e] = q[n-1][e - span] * unit[e], 0 before the start. */
 void block_fill_windows(Block *block, int64_t order) {
     if (block->unit_lags[order - 1].same) fill_windows(block, order, 1);
     else fill_windows(block, order, 0);

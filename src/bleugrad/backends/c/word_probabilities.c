@@ -24,9 +24,9 @@ int word_products(const void *problem, int64_t first, int64_t last) {
             for (int64_t w = b * of->words; w < (b + 1) * of->words; w++) {
                 REAL product = 0;
                 if (word_fits(of, w, e)) {
-                    const REAL *token = of->probs + (e - of->spans[w] + 1) * of->step + b * of->sentence + of->starts[w];
-                    product = *token;
-                    for (int64_t k = 1; k < of->spans[w]; k++) product *= token[k * next];
+                    const REAL *from = of->probs + (e - of->spans[w] + 1) * of->step + b * of->sentence + of->starts[w];
+                    product = *from;
+                    for (int64_t k = 1; k < of->spans[w]; k++) product *= from[k * next];
                 }
                 of->products[e * of->batch * of->words + w] = product;
             }
