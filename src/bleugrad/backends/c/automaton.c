@@ -20,25 +20,21 @@ static void fill_state(Automaton *own, const uint8_t *ends, const int64_t *token
     }
 }
 
-/* Returns 1 if an allocation fails. */
+/* Returns 1 if the allocation fails. */
 int automaton_open(
     Automaton *own, const Patterns *of, const int64_t *ids, int64_t sentence, int64_t order, int64_t column, int merging
 ) {
     int64_t clip = of->clips[pattern_index(of, sentence, order, column)];
     const int64_t *tokens = ids + sentence * of->columns + column;
-    *own = (Automaton){.column = column, .levels = clip < of->steps ? clip : of->steps};
+    *own = (Automaton){.order = order, .column = column, .levels = clip < of->steps ? clip : of->steps};
     own->states = merging && order == 1 ? 1 : order - 1;
     own->targets = own->states + 1;
     own->size = 1 + own->states * (merging ? 2 : 1);
     own->apart = order > 1;
-    own->memory = calloc(own->size * own->targets + own->targets + own->states, sizeof(REAL));
-    uint8_t *ends = calloc(order + 1, 1);
-    if (!own->memory || !ends) {
-        free(ends);
-        automaton_close(own);
-        return 1;
-    }
-    own->table = own->memory;
+    int64_t numbers = (own->size + 1) * own->targets + own->states;
+    own->table = calloc(numbers * sizeof(REAL) + order + 1, 1);
+    if (!own->table) return 1;
+    uint8_t *ends = (uint8_t *)(own->table + numbers);
     own->pulled = own->table + own->size * own->targets;
     own->held = own->pulled + own->targets;
     if (merging && order == 1) { /* the state is that the last frame was g, which does not count again */
@@ -55,11 +51,8 @@ int automaton_open(
         }
         for (int64_t k = 1; k < order; k++) if (ends[k]) own->landing = k;
     }
-    free(ends);
     return 0;
 }
-
-void automaton_close(Automaton *own) { free(own->memory); }
 
 void automaton_start(const Automaton *own, REAL *state) {
     memset(state, 0, own->levels * own->size * sizeof(REAL));

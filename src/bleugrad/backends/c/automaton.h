@@ -14,16 +14,16 @@ static inline int pattern_is_special(const Patterns *of, int64_t sentence, int64
 
 /* A state is (levels, size): A, x_1.., and for CTC z_1.. of each level. */
 typedef struct {
-    int64_t column, levels, size, states, targets; /* targets = states + 1; the last one is the occurrence */
+    int64_t order, column, levels, size;
+    int64_t states, targets;                       /* targets = states + 1; the last one is the occurrence */
     int64_t apart;                                 /* columns from the token of a target to that of the next, 1 or 0 */
     int64_t landing;                               /* the state after an occurrence, from 1 on; 0 for none */
-    REAL *memory, *table, *pulled, *held;          /* (size, targets), (targets,), (states,) */
+    REAL *table, *pulled, *held;                   /* (size, targets), (targets,), (states,); free(table) frees all */
 } Automaton;
 
 int automaton_open(
     Automaton *own, const Patterns *of, const int64_t *ids, int64_t sentence, int64_t order, int64_t column, int merging
 );
-void automaton_close(Automaton *own);
 void automaton_start(const Automaton *own, REAL *state);
 
 /* The state after a token from that before it, `old`, and the sum of the new matches. `tokens` and `grad_tokens` are a

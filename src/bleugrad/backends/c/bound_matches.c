@@ -87,7 +87,8 @@ int bound(const void *problem, int64_t first, int64_t last) {
             block_load(&block, columns, of->orders);
             for (int64_t order = 1; order <= of->orders; order++) {
                 block_fill_windows(&block, order);
-                if (own->out) own->out[b * of->orders + order - 1] += bound_order(&block, order, own->boundary, NULL, NULL);
+                if (own->out)
+                    own->out[b * of->orders + order - 1] += bound_order(&block, order, own->boundary, NULL, NULL);
             }
             for (int64_t order = of->orders; own->grad && order > 0; order--) {
                 bound_order(&block, order, own->boundary, own->grad + b * of->orders + order - 1, own->grad_boundary);
@@ -95,6 +96,6 @@ int bound(const void *problem, int64_t first, int64_t last) {
             }
             if (own->grad) block_give(&block, own->grad_units);
         }
-    block_close(&block);
+    free(block.units);
     return failed;
 }

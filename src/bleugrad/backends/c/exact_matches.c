@@ -57,12 +57,6 @@ INLINED void run_rows(const Lanes *own, REAL *sums, int64_t states, int opening,
     }
 }
 
-static void run_lanes(const Lanes *own, REAL *sums) {
-    int opening = own->block->patterns->opening != NULL, same = own->block->lags[own->order - 1].same;
-    if (own->states > 1) run_rows(own, sums, own->states, opening, same);
-    else run_rows(own, sums, 1, 1, same);
-}
-
 /* After run_rows: adds to the gradient of the windows, and to sums (2, T, LANES) those of alive and opening. */
 INLINED void pull_rows(
     const Lanes *own, const REAL *grad, REAL *sums, int64_t states, int opening, int lives, int same
@@ -111,11 +105,14 @@ INLINED void pull_rows(
     }
 }
 
-static void pull_lanes(const Lanes *own, const REAL *grad, REAL *sums) {
+/* Adds the new matches to sums or, with their gradient, those of alive and opening. */
+static void run_lanes(const Lanes *own, const REAL *grad, REAL *sums) {
     const Patterns *of = own->block->patterns;
     int opening = of->opening != NULL, lives = of->alive != NULL, same = own->block->lags[own->order - 1].same;
-    if (own->states > 1) pull_rows(own, grad, sums, own->states, opening, lives, same);
-    else pull_rows(own, grad, sums, 1, 1, lives, same);
+    if (own->states > 1) run_rows(own, grad ? NULL : sums, own->states, opening, same);
+    else run_rows(own, grad ? NULL : sums, 1, 1, same);
+    if (grad && own->states > 1) pull_rows(own, grad, sums, own->states, opening, lives, same);
+    else if (grad) pull_rows(own, grad, sums, 1, 1, lives, same);
 }
 
 /* A pattern that runs alone. Lane l of the block begins at its unit l, so that its last s units are lane n - s of order
@@ -123,7 +120,7 @@ static void pull_lanes(const Lanes *own, const REAL *grad, REAL *sums) {
 typedef struct {
     Block *block;
     int64_t order, column, states, tokens;
-    REAL *memory, *grad_tails;          /* (N + 1, T): gradients of the windows of its last s units */
+    REAL *grad_tails;                   /* (N + 1, T): gradients of the windows of its last s units; first in memory */
     REAL *level, *moved;                /* (tokens + T, states), padded before */
     REAL *of_new;                       /* (T + tokens, states), padded after */
     REAL *known, *of_known, *of_moved;  /* (states,) */
@@ -150,11 +147,9 @@ static int special_open(Special *own, Block *block, int64_t order, int64_t colum
     for (int64_t s = 1; s <= order; s++) block_fill_windows(block, s);
     *own = (Special){.block = block, .order = order, .column = column, .tokens = block->lags[order - 1].of[0]};
     own->states = clip < steps ? clip : steps; /* a hypothesis of T tokens matches T times at most */
-    if (own->tokens > steps) return 0; /* longer than the hypothesis: it never matches */
     int64_t tails = (order + 1) * steps, history = (own->tokens + steps) * own->states;
-    own->memory = calloc(tails + 3 * history + 3 * own->states, sizeof(REAL));
-    if (!own->memory) return 1;
-    own->grad_tails = own->memory;
+    own->grad_tails = calloc(tails + 3 * history + 3 * own->states, sizeof(REAL));
+    if (!own->grad_tails) return 1;
     own->level = own->grad_tails + tails;
     own->moved = own->level + history;
     own->of_new = own->moved + history;
@@ -237,11 +232,11 @@ typedef struct {
     int64_t sentence, first, last;
     int64_t most;           /* largest number of states in lanes */
     int alone;              /* some pattern runs alone */
-    int64_t *states;        /* (1 + N, chunk): most of a column in lanes; of each order, 0 if it does not count, or ALONE */
+    int64_t *states;        /* (1 + N, chunk): most of a column in lanes; of each order, 0 if not counted, or ALONE */
     REAL *sums;             /* (N or 2, T, LANES) */
 } Chunk;
 
-/* Returns 1 if an allocation fails. */
+/* Returns 1 if an allocation fails; the caller frees the arrays also then. */
 static int chunk_open(Chunk *own, const Patterns *of) {
     int64_t history = FEW * (longest_lag(of) + of->steps), sums = (of->orders > 2 ? of->orders : 2) * of->steps;
     *own = (Chunk){.patterns = of, .states = malloc((1 + of->orders) * of->chunk * sizeof(int64_t))};
@@ -253,12 +248,6 @@ static int chunk_open(Chunk *own, const Patterns *of) {
     own->lanes.moved = own->lanes.level + history * LANES;
     own->lanes.coming = own->lanes.moved + history * LANES;
     return 0;
-}
-
-static void chunk_close(Chunk *own) {
-    block_close(&own->block);
-    stream_close(&own->stream);
-    free(own->states);
 }
 
 /* The states of the patterns of one order. */
@@ -317,27 +306,24 @@ static void run_block(Chunk *own, const Pass *pass, const int64_t *columns, int6
     for (int64_t order = 1; order <= most; order++) {
         block_fill_windows(&own->block, order);
         if (pass->out && choose_lanes(own, columns, count, order, several))
-            run_lanes(&own->lanes, own->sums + (order - 1) * own->patterns->steps * LANES);
+            run_lanes(&own->lanes, NULL, own->sums + (order - 1) * own->patterns->steps * LANES);
     }
     for (int64_t order = most; pass->grad && order > 0; order--) {
-        if (choose_lanes(own, columns, count, order, several)) {
-            run_lanes(&own->lanes, NULL);
-            pull_lanes(&own->lanes, pass->grad, own->sums);
-        }
+        if (choose_lanes(own, columns, count, order, several)) run_lanes(&own->lanes, pass->grad, own->sums);
         block_pull_windows(&own->block, order);
     }
 }
 
 /* The patterns of tokens with one state. */
 static void run_stream(Chunk *own, const Pass *pass) {
-    int64_t width = own->stream.width, count = own->last - own->first;
+    int64_t width = own->stream.width, count = own->last - own->first, chunk = own->patterns->chunk;
     for (int64_t order = 1; order <= own->patterns->orders; order++)
         for (int64_t i = 0; i < width; i++)
-            own->stream.weights[(order - 1) * width + i] = i < count && own->states[order * own->patterns->chunk + i] == 1;
+            own->stream.weights[(order - 1) * width + i] = i < count && own->states[order * chunk + i] == 1;
     stream_run(&own->stream, pass, own->sentence, own->first);
 }
 
-/* The patterns in lanes; in words first those with one state, then the columns of the others, those with the most states first. */
+/* The patterns in lanes; in words first those with one state, then the columns of the others, most states first. */
 static void run_blocks(Chunk *own, const Pass *pass) {
     int64_t columns[LANES], count = 0;
     for (int64_t first = own->first; own->patterns->opening && first < own->last; first += LANES) {
@@ -363,9 +349,9 @@ static int run_specials(Chunk *own, const Pass *pass) {
             if (own->states[order * of->chunk + column - own->first] != ALONE) continue;
             Special special;
             failed = special_open(&special, &own->block, order, column);
-            if (special.memory) special_run(&special, pass->out);
-            if (special.memory && pass->grad) special_pull(&special, pass);
-            free(special.memory);
+            if (!failed) special_run(&special, pass->out);
+            if (!failed && pass->grad) special_pull(&special, pass);
+            free(special.grad_tails);
         }
     return failed;
 }
@@ -409,14 +395,15 @@ typedef struct {
     Pass pass;
 } Matches;
 
-/* Forward, adds the new matches of some parts at each position to `out`, (chunks, T, B, N). Backward, from their gradient,
-   (T, B, N), adds to those of the inputs: alive and opening, (chunks, T, B), and units (T, B, L), of which a chunk also
-   changes the first N - 1 columns of the next. The call of every second chunk from the first one on clears units before.
-   A part is a chunk of a sentence. */
+/* Forward, adds the new matches of some parts at each position to `out`, (chunks, T, B, N). Backward, from their
+   gradient, (T, B, N), adds to those of the inputs: alive and opening, (chunks, T, B), and units (T, B, L), of which a
+   chunk also changes the first N - 1 columns of the next. The call of every second chunk from the first one on clears
+   units before. A part is a chunk of a sentence. */
 int matches(const void *problem, int64_t first, int64_t last) {
     const Patterns *of = &((const Matches *)problem)->patterns;
     const Pass *pass = &((const Matches *)problem)->pass;
-    int64_t chunks = (of->columns + of->chunk - 1) / of->chunk, taken = (chunks - of->begin + of->apart - 1) / of->apart;
+    int64_t chunks = (of->columns + of->chunk - 1) / of->chunk;
+    int64_t taken = (chunks - of->begin + of->apart - 1) / of->apart;
     Chunk own;
     int failed = chunk_open(&own, of);
     if (pass->grad) expect_rows(pass->grad_units, 0, of->steps * of->batch, of->columns, sizeof(REAL));
@@ -430,6 +417,8 @@ int matches(const void *problem, int64_t first, int64_t last) {
         chunk_load(&own, part / taken, chunk * of->chunk);
         failed = run_chunk(&own, &here);
     }
-    chunk_close(&own);
+    free(own.block.units);
+    free(own.stream.weights);
+    free(own.states);
     return failed;
 }

@@ -4,13 +4,21 @@
    A part of the work is a sentence. */
 #include "automaton.h"
 
+typedef struct {
+    Patterns patterns;
+    const REAL *blank;                  /* (T, B) */
+    const int64_t *ids;                 /* (B, L) */
+    REAL *out;                          /* (B, N), the expected matches; NULL in a backward pass */
+    const REAL *given;                  /* (B, N), their gradient; NULL in a forward pass */
+    REAL *grad_tokens, *grad_blank;     /* (T, B, L), (T, B) */
+} Frames;
+
 /* Tokens of a sentence are the units of a block, (T, width). Its room holds the states of LANES n-grams, (T + 1, 2 N,
    LANES), that is A, x_1.., z_1.. before each frame, and behind them their gradients and `differs`, (N, LANES). */
 typedef struct {
+    const Frames *frames;
     Block block;
-    const REAL *blank;
-    const int64_t *ids;
-    REAL *grad_blank, *states, *grad_states, *differs;
+    REAL *states, *grad_states, *differs;
 } Sentence;
 
 /* Which of LANES n-grams run side by side, and for each step s to s + 1, (N, LANES), whether the tokens differ. */
@@ -24,7 +32,7 @@ static int lanes_load(const Sentence *own, int64_t order, int64_t column, REAL *
             !pattern_is_special(of, sentence, order, j);
         any |= weights[l] > 0;
         for (int64_t s = 0; s + 1 < order; s++) {
-            const int64_t *id = own->ids + sentence * of->columns + j + s;
+            const int64_t *id = own->frames->ids + sentence * of->columns + j + s;
             own->differs[s * LANES + l] = j + s + 1 < of->columns && id[0] != id[1];
         }
     }
@@ -37,21 +45,16 @@ static inline void lanes_frame(
     REAL *restrict made, int64_t order
 ) {
     int64_t inner = order - 1;
-    if (!inner) {
-        for (int l = 0; l < LANES; l++) made[l] = q[l] * old[l], now[l] = old[l] - made[l];
-        return;
+    REAL ready[LANES];
+    for (int l = 0; l < LANES; l++) ready[l] = old[l];
+    for (int l = 0; inner && l < LANES; l++) now[LANES + l] = q[l] * old[l];
+    for (int64_t s = 1; s <= inner; s++) {
+        const REAL *x = old + s * LANES, *z = x + inner * LANES, *differ = differs + (s - 1) * LANES;
+        REAL *to_x = now + s * LANES, *to_z = to_x + inner * LANES;
+        for (int l = 0; l < LANES; l++) ready[l] = z[l] + x[l] * differ[l], to_z[l] = blank * (x[l] + z[l]);
+        for (int l = 0; s < inner && l < LANES; l++) to_x[LANES + l] = q[s + l] * (ready[l] + x[LANES + l]);
     }
-    const REAL *x = old + LANES, *z = x + inner * LANES;
-    REAL *to_x = now + LANES, *to_z = to_x + inner * LANES;
-    for (int l = 0; l < LANES; l++) to_x[l] = q[l] * old[l];
-    for (int64_t s = 0; s < inner; s++, x += LANES, z += LANES, to_z += LANES, differs += LANES) {
-        REAL ready[LANES];
-        for (int l = 0; l < LANES; l++) ready[l] = z[l] + x[l] * differs[l], to_z[l] = blank * (x[l] + z[l]);
-        q++;
-        to_x += LANES;
-        if (s + 1 < inner) for (int l = 0; l < LANES; l++) to_x[l] = q[l] * (ready[l] + x[LANES + l]);
-        else for (int l = 0; l < LANES; l++) made[l] = q[l] * ready[l], now[l] = old[l] - made[l];
-    }
+    for (int l = 0; l < LANES; l++) made[l] = q[inner + l] * ready[l], now[l] = old[l] - made[l];
 }
 
 static REAL lanes_run(const Sentence *own, int64_t order, int64_t column, const REAL *weights, int keep) {
@@ -63,7 +66,7 @@ static REAL lanes_run(const Sentence *own, int64_t order, int64_t column, const 
     for (int64_t t = 0; t < of->steps; t++) {
         const REAL *old = own->states + (keep ? t : t % 2) * size;
         REAL *now = own->states + (keep ? t + 1 : (t + 1) % 2) * size;
-        REAL blank = own->blank[t * of->batch + own->block.sentence];
+        REAL blank = own->frames->blank[t * of->batch + own->block.sentence];
         lanes_frame(own->block.units + t * own->block.width + column, blank, own->differs, old, now, made, order);
         for (int l = 0; l < LANES; l++) sum[l] += made[l];
     }
@@ -71,7 +74,7 @@ static REAL lanes_run(const Sentence *own, int64_t order, int64_t column, const 
     return lane_sum(sum);
 }
 
-/* Adjoint of lanes_frame: `of` (2 order - 1, LANES) are the gradients of the states, after the frame and then before. */
+/* Adjoint of lanes_frame: `of` (2 order - 1, LANES) are the gradients of the states after, then before the frame. */
 static inline REAL lanes_pull_frame(
     const REAL *restrict q, REAL blank, const REAL *restrict differs, const REAL *restrict old, REAL *restrict of,
     const REAL *restrict given, REAL *restrict grad_q, int64_t order
@@ -79,16 +82,12 @@ static inline REAL lanes_pull_frame(
     int64_t inner = order - 1;
     REAL of_made[LANES], sums[LANES] = {0};
     for (int l = 0; l < LANES; l++) of_made[l] = given[l] - of[l];
-    if (!inner) {
-        for (int l = 0; l < LANES; l++) grad_q[l] += of_made[l] * old[l], of[l] += of_made[l] * q[l];
-        return 0;
-    }
     for (int64_t s = inner; s > 0; s--) { /* from the last step down: the flow into s + 1 is of_made, or of[x_{s+1}] */
-        const REAL *x = old + s * LANES, *z = x + inner * LANES, *differ = differs + (s - 1) * LANES, *after = x + LANES;
+        const REAL *x = old + s * LANES, *z = x + inner * LANES, *differ = differs + (s - 1) * LANES;
         REAL *of_x = of + s * LANES, *of_z = of_x + inner * LANES;
         for (int l = 0; l < LANES; l++) {
             REAL flow = of_made[l], pulled = flow * q[s + l], held = blank * of_z[l];
-            grad_q[s + l] += flow * (z[l] + x[l] * differ[l] + (s < inner ? after[l] : 0));
+            grad_q[s + l] += flow * (z[l] + x[l] * differ[l] + (s < inner ? x[LANES + l] : 0));
             if (s < inner) of_x[LANES + l] += pulled; /* x_{s+1} stays */
             sums[l] += of_z[l] * (x[l] + z[l]);
             of_made[l] = of_x[l]; /* the flow into s */
@@ -98,7 +97,7 @@ static inline REAL lanes_pull_frame(
     }
     for (int l = 0; l < LANES; l++) {
         grad_q[l] += of_made[l] * old[l];
-        of[l] = of[l] + of_made[l] * q[l];
+        of[l] += of_made[l] * q[l];
     }
     return lane_sum(sums);
 }
@@ -111,9 +110,9 @@ static void lanes_pull(const Sentence *own, int64_t order, int64_t column, const
     for (int l = 0; l < LANES; l++) scaled[l] = given * weights[l];
     for (int64_t t = of->steps - 1; t >= 0; t--) {
         int64_t cell = t * of->batch + own->block.sentence, at = t * own->block.width + column;
-        own->grad_blank[cell] += lanes_pull_frame(
-            own->block.units + at, own->blank[cell], own->differs, own->states + t * size, own->grad_states, scaled,
-            own->block.grad_units + at, order
+        own->frames->grad_blank[cell] += lanes_pull_frame(
+            own->block.units + at, own->frames->blank[cell], own->differs, own->states + t * size, own->grad_states,
+            scaled, own->block.grad_units + at, order
         );
     }
 }
@@ -124,24 +123,24 @@ static int special_run(Sentence *own, int64_t order, int64_t column, REAL *out, 
     const Patterns *of = own->block.patterns;
     Automaton one;
     int64_t sentence = own->block.sentence, width = own->block.width;
-    if (automaton_open(&one, of, own->ids, sentence, order, column, 1)) return 1;
+    if (automaton_open(&one, of, own->frames->ids, sentence, order, column, 1)) return 1;
     int64_t size = one.levels * one.size, kept = given ? of->steps + 1 : 2;
     REAL *states = calloc((kept + 1) * size, sizeof(REAL)), *grad_state = states + kept * size;
     if (states) automaton_start(&one, states);
     for (int64_t t = 0; states && t < of->steps; t++) {
-        const REAL *blank = own->blank + t * of->batch + sentence, *old = states + t % kept * size;
+        const REAL *blank = own->frames->blank + t * of->batch + sentence, *old = states + t % kept * size;
         REAL new = automaton_emit(&one, own->block.units + t * width, blank, old, states + (t + 1) % kept * size);
         if (out) *out += new;
     }
     for (int64_t t = of->steps - 1; states && given && t >= 0; t--) {
         int64_t cell = t * of->batch + sentence;
         automaton_pull(
-            &one, own->block.units + t * width, own->blank + cell, states + t * size, grad_state, *given,
-            own->block.grad_units + t * width, own->grad_blank + cell
+            &one, own->block.units + t * width, own->frames->blank + cell, states + t * size, grad_state, *given,
+            own->block.grad_units + t * width, own->frames->grad_blank + cell
         );
     }
     free(states);
-    automaton_close(&one);
+    free(one.table);
     return !states;
 }
 
@@ -162,19 +161,10 @@ static int order_run(Sentence *own, int64_t order, REAL *out, const REAL *given)
     return failed;
 }
 
-typedef struct {
-    Patterns patterns;
-    const REAL *blank;                  /* (T, B) */
-    const int64_t *ids;                 /* (B, L) */
-    REAL *out;                          /* (B, N), the expected matches; NULL in a backward pass */
-    const REAL *given;                  /* (B, N), their gradient; NULL in a forward pass */
-    REAL *grad_tokens, *grad_blank;     /* (T, B, L), (T, B) */
-} Frames;
-
 int frame_matches(const void *problem, int64_t first, int64_t last) {
     const Frames *all = problem;
     const Patterns *of = &all->patterns;
-    Sentence own = {.blank = all->blank, .ids = all->ids, .grad_blank = all->grad_blank};
+    Sentence own = {.frames = all};
     int failed = block_open(&own.block, of, of->columns, (of->steps + 2) * 2 * of->orders + of->orders);
     own.states = own.block.room;
     own.grad_states = own.states + (of->steps + 1) * 2 * of->orders * LANES;
@@ -187,6 +177,6 @@ int frame_matches(const void *problem, int64_t first, int64_t last) {
         }
         if (all->given) block_give(&own.block, all->grad_tokens);
     }
-    block_close(&own.block);
+    free(own.block.units);
     return failed;
 }

@@ -91,8 +91,9 @@ int frame_probabilities_backward(const void *problem, int64_t first, int64_t las
                     later = rows[2], known = next, after = weight[next], factor -= after * repeated[next];
                 }
             }
-            scale_frame(out, p, share ? before : zero, later, sharpness * factor, sharpness * share, sharpness * after, size);
-            out[of->blank] = sharpness * factor * blank;
+            factor *= sharpness;
+            scale_frame(out, p, share ? before : zero, later, factor, sharpness * share, sharpness * after, size);
+            out[of->blank] = factor * blank;
             for (int64_t j = 0; g && j < of->number; j++) out[ids[b * of->number + j]] += sharpness * m[j] * g[j];
             if (!isfinite(normalisers[2 * r] + normalisers[2 * r + 1])) memset(out, 0, size * sizeof(float));
             write_row(of->out, of->kind, r, size, out);

@@ -22,29 +22,25 @@ typedef struct {
 typedef struct {
     const Paths *paths;
     int64_t sentence, padded, specials;
-    REAL *memory, *tokens, *grad_tokens, *made;    /* (padded + N) each; the new matches, or their gradient */
+    REAL *tokens, *grad_tokens, *made;             /* (padded + N) each; the new matches, or their gradient */
     REAL *weights;                                 /* (N, padded), 1 for n-grams without automaton */
     Automaton *automata;
-    int64_t *orders;                               /* of the automata */
 } Walk;
 
 static void walk_close(Walk *own) {
-    for (int64_t i = 0; i < own->specials; i++) automaton_close(own->automata + i);
+    for (int64_t i = 0; i < own->specials; i++) free(own->automata[i].table);
     free(own->automata);
-    free(own->orders);
-    free(own->memory);
+    free(own->tokens);
 }
 
 /* Returns 1 if an allocation fails. */
 static int walk_open(Walk *own, const Paths *paths, int64_t sentence) {
     const Patterns *of = &paths->patterns;
-    int64_t padded = (of->columns + LANES - 1) / LANES * LANES, row = padded + of->orders, all = of->orders * of->columns;
+    int64_t padded = (of->columns + LANES - 1) / LANES * LANES, row = padded + of->orders;
     *own = (Walk){.paths = paths, .sentence = sentence, .padded = padded};
-    own->memory = calloc(3 * row + of->orders * padded, sizeof(REAL));
-    own->automata = malloc((all + 1) * sizeof(Automaton));
-    own->orders = malloc((all + 1) * sizeof(int64_t));
-    if (!own->memory || !own->automata || !own->orders) return 1;
-    own->tokens = own->memory;
+    own->tokens = calloc(3 * row + of->orders * padded, sizeof(REAL));
+    own->automata = malloc((of->orders * of->columns + 1) * sizeof(Automaton));
+    if (!own->tokens || !own->automata) return 1;
     own->grad_tokens = own->tokens + row;
     own->made = own->grad_tokens + row;
     own->weights = own->made + row;
@@ -53,26 +49,10 @@ static int walk_open(Walk *own, const Paths *paths, int64_t sentence) {
             if (!of->clips[pattern_index(of, sentence, order, j)]) continue;
             if (pattern_is_special(of, sentence, order, j)) {
                 if (automaton_open(own->automata + own->specials, of, paths->ids, sentence, order, j, 0)) return 1;
-                own->orders[own->specials++] = order;
+                own->specials++;
             } else own->weights[(order - 1) * padded + j] = 1;
         }
     return 0;
-}
-
-static void walk_load(Walk *own, int64_t vertex) {
-    const Patterns *of = &own->paths->patterns;
-    memcpy(own->tokens, of->units + unit_index(of, own->sentence, vertex), of->columns * sizeof(REAL));
-}
-
-static void add_row(REAL *restrict to, const REAL *restrict from, REAL factor, int64_t size) {
-    for (int64_t i = 0; i < size; i++) to[i] += factor * from[i];
-}
-
-static REAL dot(const REAL *restrict x, const REAL *restrict y, int64_t size) {
-    REAL sums[LANES] = {0};
-    for (int64_t i = 0; i < size; i += LANES)
-        for (int l = 0; l < LANES; l++) sums[l] += x[i + l] * y[i + l];
-    return lane_sum(sums);
 }
 
 /* From a row of zeros. */
@@ -89,6 +69,11 @@ static void walk_start(const Walk *own, REAL *before) {
 /* to = q * from */
 static void times(REAL *restrict to, const REAL *restrict q, const REAL *restrict from, int64_t size) {
     for (int64_t j = 0; j < size; j++) to[j] = q[j] * from[j];
+}
+
+/* to += x * y */
+static void add_product(REAL *restrict to, const REAL *restrict x, const REAL *restrict y, int64_t size) {
+    for (int64_t j = 0; j < size; j++) to[j] += x[j] * y[j];
 }
 
 /* The n-grams of one order: (order, padded) after a token from those before it, and the sum of the new matches. */
@@ -113,20 +98,10 @@ static void walk_emit(const Walk *own, const REAL *before, REAL *after) {
     }
     for (int64_t i = 0; i < own->specials; i++) {
         const Automaton *one = own->automata + i;
-        matches[own->orders[i] - 1] += automaton_emit(one, own->tokens, NULL, before, after);
+        matches[one->order - 1] += automaton_emit(one, own->tokens, NULL, before, after);
         before += one->levels * one->size, after += one->levels * one->size;
     }
     memset(after, 0, (end - after) * sizeof(REAL));
-}
-
-/* to = factor * q, and grad += factor * from; `to` may be `factor`. */
-static void pull_times(REAL *to, const REAL *factor, const REAL *q, const REAL *from, REAL *grad, int64_t size) {
-    for (int64_t j = 0; j < size; j += LANES) {
-        REAL given[LANES];
-        for (int l = 0; l < LANES; l++) given[l] = factor[j + l];
-        for (int l = 0; l < LANES; l++) grad[j + l] += given[l] * from[j + l];
-        for (int l = 0; l < LANES; l++) to[j + l] = given[l] * q[j + l];
-    }
 }
 
 /* Adjoint of emit_order: `of` are the gradients after the token, `back` those before it. */
@@ -139,9 +114,8 @@ static void pull_order(
     for (int64_t j = 0; j < size; j++) of_made[j] = given * weights[j] - of[j];
     for (int64_t s = order; s > 0; s--) {
         const REAL *flow = s == order ? of_made : of + s * size;
-        pull_times(
-            back + (s - 1) * size, flow, own->tokens + s - 1, before + (s - 1) * size, own->grad_tokens + s - 1, size
-        );
+        times(back + (s - 1) * size, own->tokens + s - 1, flow, size);
+        add_product(own->grad_tokens + s - 1, flow, before + (s - 1) * size, size);
     }
     for (int64_t j = 0; j < size; j++) back[j] += of[j];
 }
@@ -162,7 +136,7 @@ static void walk_pull(const Walk *own, const REAL *before, const REAL *of, REAL 
         const Automaton *one = own->automata + i;
         int64_t size = one->levels * one->size;
         memcpy(back, of, size * sizeof(REAL));
-        automaton_pull(one, own->tokens, NULL, before, back, given[own->orders[i] - 1], own->grad_tokens, NULL);
+        automaton_pull(one, own->tokens, NULL, before, back, given[one->order - 1], own->grad_tokens, NULL);
         before += size, of += size, back += size;
     }
     memset(back, 0, (end - back) * sizeof(REAL));
@@ -171,13 +145,14 @@ static void walk_pull(const Walk *own, const REAL *before, const REAL *of, REAL 
 /* Fills the rows before and after the vertices of a block, and adds to the matches (B, N). */
 static void walk_forward(Walk *own, const REAL *transitions, REAL *before, REAL *after) {
     const Paths *paths = own->paths;
-    int64_t steps = paths->patterns.steps, width = paths->width;
+    const Patterns *of = &paths->patterns;
+    int64_t steps = of->steps, width = paths->width;
     for (int64_t u = paths->first; u < paths->last; u++) {
         if (!paths->first) memset(before + u * width, 0, width * sizeof(REAL));
         if (!u) walk_start(own, before);
         for (int64_t w = paths->first; w < u; w++)
-            add_row(before + u * width, after + w * width, transitions[w * steps + u], width);
-        walk_load(own, u);
+            add_scaled(before + u * width, after + w * width, transitions[w * steps + u], width);
+        memcpy(own->tokens, of->units + unit_index(of, own->sentence, u), of->columns * sizeof(REAL));
         walk_emit(own, before + u * width, after + u * width);
     }
 }
@@ -188,25 +163,26 @@ static void walk_backward(Walk *own, const REAL *transitions, const REAL *before
     const Patterns *of = &paths->patterns;
     int64_t steps = of->steps, width = paths->width;
     for (int64_t u = paths->last - 1; u >= paths->first; u--) {
-        walk_load(own, u);
+        memcpy(own->tokens, of->units + unit_index(of, own->sentence, u), of->columns * sizeof(REAL));
         memset(own->grad_tokens, 0, (own->padded + of->orders) * sizeof(REAL));
         walk_pull(own, before + u * width, of_after + u * width, of_before + u * width);
         memcpy(paths->grad_tokens + unit_index(of, own->sentence, u), own->grad_tokens, of->columns * sizeof(REAL));
         for (int64_t w = paths->first; w < u; w++)
-            add_row(of_after + w * width, of_before + u * width, transitions[w * steps + u], width);
+            add_scaled(of_after + w * width, of_before + u * width, transitions[w * steps + u], width);
     }
 }
 
 int path_matches(const void *problem, int64_t first, int64_t last) {
     const Paths *paths = problem;
-    int64_t steps = paths->patterns.steps, all = steps * paths->width, failed = 0;
+    int64_t steps = paths->patterns.steps, failed = 0;
     for (int64_t b = first; !failed && b < last; b++) {
         const REAL *transitions = paths->transitions + b * steps * steps;
-        REAL *before = paths->before + b * all;
+        int64_t rows = b * steps * paths->width;
+        REAL *before = paths->before + rows;
         Walk own;
         failed = walk_open(&own, paths, b);
-        if (!failed && !paths->of_after) walk_forward(&own, transitions, before, paths->after + b * all);
-        else if (!failed) walk_backward(&own, transitions, before, paths->of_after + b * all, paths->of_before + b * all);
+        if (!failed && !paths->of_after) walk_forward(&own, transitions, before, paths->after + rows);
+        else if (!failed) walk_backward(&own, transitions, before, paths->of_after + rows, paths->of_before + rows);
         walk_close(&own);
     }
     return failed;

@@ -24,8 +24,6 @@ static int names_open(Names *own, int64_t columns) {
     return !own->table;
 }
 
-static void names_clear(Names *own) { memset(own->table, 0xff, own->size * sizeof(int64_t)); }
-
 /* The name of the tokens at `column` whose last one is `back` columns later. */
 static int64_t find_name(const Names *own, int64_t column, int64_t back) {
     uint64_t hash = (uint64_t)own->ids[column + back] * 0x9e3779b97f4a7c15u;
@@ -74,7 +72,7 @@ int segment_words(const void *problem, int64_t first, int64_t last) {
     if (names_open(&own, of->references * of->width)) return 1;
     for (int64_t row = first * of->references; row < last * of->references; row++) {
         own.ids = of->ids + row / of->references * own.columns;
-        if (row % of->references == 0) names_clear(&own);
+        if (row % of->references == 0) memset(own.table, 0xff, own.size * sizeof(int64_t));
         segment_reference(of, &own, row);
     }
     free(own.table);
@@ -91,7 +89,7 @@ typedef struct {
 
 /* The largest count over references of each n-gram of one order, at its first column; names those n-grams. */
 static void count_ngrams(const Ngrams *of, Names *own, const int64_t *lengths, int64_t order, int64_t *clips) {
-    names_clear(own);
+    memset(own->table, 0xff, own->size * sizeof(int64_t));
     memset(clips, 0, own->columns * sizeof(int64_t));
     for (int64_t k = 0; k < of->references; k++)
         for (int64_t column = k * of->width; column + order <= k * of->width + lengths[k]; column++) {

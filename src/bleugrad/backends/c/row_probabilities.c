@@ -58,7 +58,7 @@ INLINED Sums sums_of(
 
 static Sums row_sums(const float *x, const float *starts, int64_t size, float peak, float sharpness, int targets) {
 #define CASE(t, s, w)                                                                                                  \
-    if (!!targets == t && (sharpness != 1) == s && !!starts == w) return sums_of(x, starts, size, peak, sharpness, t, s, w)
+    if (targets == t && (sharpness != 1) == s && !starts != w) return sums_of(x, starts, size, peak, sharpness, t, s, w)
     CASE(0, 0, 0);
     CASE(0, 0, 1);
     CASE(0, 1, 0);

@@ -4,25 +4,10 @@
 typedef struct {
     int64_t numbers, size, wide; /* B, S, at least B (S - 1) + 1 */
     const REAL *mass;            /* (P, B, S) */
-    REAL *sums;                  /* (P, B, wide), of the first number, the first two, and so on; used up by the gradient */
+    REAL *sums;                  /* (P, B, wide), of the first number, the first two, ...; used up by the gradient */
     const REAL *grad;            /* (P, wide), of the sum of all */
     REAL *grad_mass;             /* (P, B, S) */
 } Sums;
-
-#define TINY (REAL)1e-30
-
-static __attribute__((noinline)) void add_scaled(REAL *restrict to, const REAL *restrict x, REAL factor, int64_t size) {
-    if (factor < TINY && factor > -TINY) return; /* the tails of most distributions */
-    for (int64_t i = 0; i < size; i++) to[i] += factor * x[i];
-}
-
-static REAL dot(const REAL *restrict x, const REAL *restrict y, int64_t size) {
-    REAL sums[LANES] = {0};
-    for (; size >= LANES; size -= LANES, x += LANES, y += LANES)
-        for (int l = 0; l < LANES; l++) sums[l] += x[l] * y[l];
-    for (int64_t l = 0; l < size; l++) sums[l] += x[l] * y[l];
-    return lane_sum(sums);
-}
 
 int sum_rows(const void *problem, int64_t first, int64_t last) {
     const Sums *of = problem;

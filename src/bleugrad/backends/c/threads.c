@@ -26,9 +26,9 @@ static void take_parts(void *data) {
     }
 }
 
-/* Calls a function for ranges that cover 0..count; returns 1 if an allocation failed in any of them. The team are torch's
-   own threads: others would compete with them, because they spin for some milliseconds after their work is done. Without
-   a team there is one thread. */
+/* Calls a function for ranges that cover 0..count; returns 1 if an allocation failed in any of them. The team are
+   torch's own threads: others would compete with them, because they spin for some milliseconds after their work is
+   done. Without a team there is one thread. */
 int in_parts(Part *part, const void *problem, int64_t count, int64_t threads, Team *team) {
     int64_t parts = threads * PARTS_OF_A_THREAD < count ? threads * PARTS_OF_A_THREAD : count;
     Work work = {part, problem, count, parts, 0, 0};

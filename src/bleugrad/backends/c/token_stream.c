@@ -3,16 +3,15 @@
 #define BLOCK 32 /* steps whose windows and levels are in memory at a time */
 #define AHEAD 4  /* rows of units that are fetched early */
 
-/* Returns 1 if an allocation fails. */
+/* Returns 1 if the allocation fails. */
 int stream_open(Stream *own, const Patterns *of) {
     int64_t orders = of->orders, columns = of->chunk < of->columns ? of->chunk : of->columns;
     int64_t width = (columns + LANES - 1) / LANES * LANES, ring = orders * (orders + 1) / 2;
     int64_t blocks = (of->steps + BLOCK - 1) / BLOCK, history = orders * BLOCK + ring;
     int64_t rows = orders + orders * (1 + BLOCK) + 2 * history + 2 * orders + blocks * (orders + ring);
     *own = (Stream){.patterns = of, .width = width};
-    own->memory = malloc((rows * width + (BLOCK + 1) * (width + orders)) * sizeof(REAL));
-    if (!own->memory) return 1;
-    own->weights = own->memory;
+    own->weights = malloc((rows * width + (BLOCK + 1) * (width + orders)) * sizeof(REAL));
+    if (!own->weights) return 1;
     own->windows = own->weights + orders * width;
     own->levels = own->windows + orders * (1 + BLOCK) * width;
     own->coming = own->levels + history * width;
@@ -23,8 +22,6 @@ int stream_open(Stream *own, const Patterns *of) {
     own->grad_units = own->units + BLOCK * (width + orders);
     return 0;
 }
-
-void stream_close(Stream *own) { free(own->memory); }
 
 static inline REAL *row_of_windows(const Stream *own, int64_t order, int64_t row) {
     return own->windows + ((order - 1) * (1 + BLOCK) + row) * own->width;
@@ -159,7 +156,7 @@ static void backward_block(Stream *own, const Pass *pass, int64_t first, int64_t
 /* The columns from `first` on of a sentence, after the weights are set. */
 void stream_run(Stream *own, const Pass *pass, int64_t sentence, int64_t first) {
     const Patterns *of = own->patterns;
-    int64_t steps = of->steps, blocks = (steps + BLOCK - 1) / BLOCK, history = of->orders * (2 * BLOCK + of->orders + 1);
+    int64_t steps = of->steps, blocks = (steps + BLOCK - 1) / BLOCK;
     own->sentence = sentence;
     own->first = first;
     start(own);
@@ -169,8 +166,7 @@ void stream_run(Stream *own, const Pass *pass, int64_t sentence, int64_t first) 
         if (!pass->grad || block + 1 < blocks) forward_block(own, pass, begin, end);
     }
     if (!pass->grad) return;
-    memset(own->coming, 0, history / 2 * own->width * sizeof(REAL));
-    memset(own->of_level, 0, 2 * of->orders * own->width * sizeof(REAL));
+    memset(own->coming, 0, (own->saved - own->coming) * sizeof(REAL)); /* coming, of_level and of_window */
     for (int64_t block = blocks - 1; block >= 0; block--) {
         int64_t begin = block * BLOCK, end = begin + BLOCK < steps ? begin + BLOCK : steps;
         if (!block) start(own);

@@ -1,5 +1,5 @@
-/* The renewal recursion of patterns of tokens that count once and do not overlap themselves. All columns of a chunk take
-   a step at the same time, so what the next steps need stays in the cache. */
+/* The renewal recursion of patterns of tokens that count once and do not overlap themselves. All columns of a chunk
+   take a step at the same time, so what the next steps need stays in the cache. */
 #pragma once
 
 #include "windows.h"
@@ -16,8 +16,7 @@ typedef struct {
 typedef struct {
     const Patterns *patterns;
     int64_t width, sentence, first;
-    REAL *memory;
-    REAL *weights;                  /* (N, width): 1 for the patterns that count */
+    REAL *weights;                  /* (N, width): 1 for the patterns that count; free(weights) frees all arrays */
     REAL *units, *grad_units;       /* (BLOCK, width + N), (width + N) */
     REAL *windows;                  /* (N, 1 + BLOCK, width), the first row from the block before */
     REAL *levels, *coming;          /* of order n: n + BLOCK rows, the first or last n from the block beside it */
@@ -26,5 +25,4 @@ typedef struct {
 } Stream;
 
 int stream_open(Stream *own, const Patterns *of);
-void stream_close(Stream *own);
 void stream_run(Stream *own, const Pass *pass, int64_t sentence, int64_t first);

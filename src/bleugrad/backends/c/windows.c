@@ -1,11 +1,5 @@
 #include "windows.h"
 
-static REAL *take(REAL **rest, int64_t rows, int64_t width) {
-    REAL *taken = *rest;
-    *rest += rows * width;
-    return taken;
-}
-
 /* A limit for the tokens of a pattern, which are clamped to T + 1 if units are words. */
 int64_t longest_lag(const Patterns *of) {
     int64_t longest = 1;
@@ -14,31 +8,23 @@ int64_t longest_lag(const Patterns *of) {
     return longest == 1 || longest * of->orders <= of->steps ? longest * of->orders : of->steps + of->orders;
 }
 
-/* Returns 1 if an allocation fails; also then the block must be closed. */
+/* Returns 1 if the allocation fails. */
 int block_open(Block *block, const Patterns *of, int64_t columns, int64_t rows) {
     int64_t steps = of->steps, orders = of->orders, most = longest_lag(of);
     int64_t there = columns < of->columns ? columns : of->columns, width = (there + LANES + orders - 2) / LANES * LANES;
     *block = (Block){.patterns = of, .width = width, .most = most, .columns = {-1}};
-    block->memory = malloc(
-        (2 * steps * width + (orders * steps + (orders + 1) * (most + steps) + rows) * LANES) * sizeof(REAL)
-    );
-    block->unit_lags = malloc(2 * orders * sizeof(Lag));
-    if (!block->memory || !block->unit_lags) return 1;
+    int64_t size = 2 * steps * width + (orders * steps + (orders + 1) * (most + steps) + rows) * LANES;
+    block->units = malloc(size * sizeof(REAL) + 2 * orders * sizeof(Lag));
+    if (!block->units) return 1;
+    block->grad_units = block->units + steps * width;
+    block->picked = block->grad_units + steps * width;
+    block->windows = block->picked + orders * steps * LANES;
+    block->grad_windows = block->windows + (orders * (most + steps) + most) * LANES;
+    block->room = block->grad_windows + steps * LANES;
+    block->unit_lags = (Lag *)(block->units + size);
     block->lags = block->unit_lags + orders;
-    REAL *rest = block->memory;
-    block->units = take(&rest, steps, width);
-    block->grad_units = take(&rest, steps, width);
-    block->picked = take(&rest, steps, orders * LANES);
-    block->windows = take(&rest, orders * (most + steps), LANES);
-    block->grad_windows = take(&rest, most + steps, LANES) + most * LANES;
-    block->room = take(&rest, rows, LANES);
     memset(block->grad_windows, 0, steps * LANES * sizeof(REAL));
     return 0;
-}
-
-void block_close(Block *block) {
-    free(block->memory);
-    free(block->unit_lags);
 }
 
 static void load_lags(Block *block) {
@@ -80,14 +66,6 @@ static const REAL *last_units(const Block *block, int64_t order, int64_t *stride
     return block->picked + (order - 1) * block->patterns->steps * LANES;
 }
 
-/* Copies the units of lanes that are not adjacent. */
-static void pick_units(Block *block, int64_t order) {
-    const REAL *units = block->units + order - 1 - block->left;
-    REAL *restrict to = block->picked + (order - 1) * block->patterns->steps * LANES;
-    for (int64_t e = 0; e < block->patterns->steps; e++, units += block->width, to += LANES)
-        for (int l = 0; l < LANES; l++) to[l] = units[block->columns[l]];
-}
-
 INLINED void fill_windows(const Block *block, int64_t order, int same) {
     const Lag lag = block->unit_lags[order - 1];
     int64_t steps = block->patterns->steps, stride;
@@ -104,7 +82,7 @@ INLINED void fill_windows(const Block *block, int64_t order, int same) {
         }
 }
 
-/* The windows of one order, after those of the order below: q[n][e] = q[n-1][e - span] * unit[e], 0 before the start. */
+/* The windows of one order from those of the order below: q[n][e] = q[n-1][e - span] * unit[e], 0 before the start. */
 void block_fill_windows(Block *block, int64_t order) {
     if (block->unit_lags[order - 1].same) fill_windows(block, order, 1);
     else fill_windows(block, order, 0);
@@ -112,11 +90,16 @@ void block_fill_windows(Block *block, int64_t order) {
 
 /* Goes to the patterns of 1..orders units that begin at LANES columns. */
 void block_load(Block *block, const int64_t *columns, int64_t orders) {
+    REAL *restrict to = block->picked;
     block->adjacent = 1;
     for (int l = 0; l < LANES; l++) block->adjacent &= columns[l] == columns[0] + l;
     memcpy(block->columns, columns, sizeof(block->columns));
     load_lags(block);
-    for (int64_t order = 1; order <= orders && !block->adjacent; order++) pick_units(block, order);
+    for (int64_t order = 1; order <= orders && !block->adjacent; order++) {
+        const REAL *units = block->units + order - 1 - block->left;
+        for (int64_t e = 0; e < block->patterns->steps; e++, units += block->width, to += LANES)
+            for (int l = 0; l < LANES; l++) to[l] = units[columns[l]];
+    }
 }
 
 INLINED void pull_windows(Block *block, int64_t order, int same, int adjacent) {

@@ -37,8 +37,7 @@ typedef struct {
     int64_t pad, most;              /* no lag of these lanes is longer than pad, no lag of the batch longer than most */
     int64_t columns[LANES];
     int adjacent;                   /* the lanes are adjacent columns */
-    REAL *memory;
-    REAL *units, *grad_units;       /* (T, width) */
+    REAL *units, *grad_units;       /* (T, width); free(units) frees all arrays */
     REAL *picked;                   /* (N, T, LANES): the units of lanes that are not adjacent */
     REAL *windows;                  /* (N, most + T, LANES), padded before */
     REAL *grad_windows;             /* (T, LANES), padded before */
@@ -48,7 +47,6 @@ typedef struct {
 
 int64_t longest_lag(const Patterns *of);
 int block_open(Block *block, const Patterns *patterns, int64_t columns, int64_t rows);
-void block_close(Block *block);
 void block_take(Block *block, int64_t sentence, int64_t left);
 void block_load(Block *block, const int64_t *columns, int64_t orders);
 void block_fill_windows(Block *block, int64_t order);

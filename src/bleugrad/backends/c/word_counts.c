@@ -60,7 +60,7 @@ int word_counts(const void *problem, int64_t first, int64_t last) {
     return 0;
 }
 
-static double dot(const double *restrict x, const double *restrict y, int64_t size) {
+static double double_dot(const double *restrict x, const double *restrict y, int64_t size) {
     double lanes[LANES] = {0}, sum = 0;
     int64_t i = 0;
     for (; i + LANES <= size; i += LANES)
@@ -70,20 +70,14 @@ static double dot(const double *restrict x, const double *restrict y, int64_t si
     return sum;
 }
 
-/* Distributions before each token of a block, computed from a saved row: (height, T + 1). */
-static void fill_stretch(const Counts *of, double *rows, int64_t sentence, int64_t begin, int64_t end) {
-    for (int64_t t = begin; t + 1 < end; t++, rows += of->steps + 1)
-        add_token(rows + of->steps + 1, rows, token_at(of, sentence, t), t);
-}
-
-/* About sqrt(T) of the distributions are saved; those between are computed again. */
+/* About sqrt(T) of the distributions before tokens are kept, each `height`-th; the `rows` between are computed again. */
 int word_counts_backward(const void *problem, int64_t first, int64_t last) {
     const Counts *of = problem;
     REAL *grad_opening = of->grad_opening, *grad_alive = of->grad_alive, *grad_stop = of->grad_stop;
     int64_t size = of->steps + 1, height = 1;
     while (height * height < size) height++;
-    double *kept = malloc((2 * height + 3) * size * sizeof(double)), *rows = kept + height * size;
-    double *given = rows + (height + 1) * size, *back = given + size;
+    double *kept = malloc((2 * height + 2) * size * sizeof(double)), *rows = kept + height * size;
+    double *given = rows + height * size, *back = given + size;
     if (!kept) return 1;
     for (int64_t b = first; b < last; b++) {
         int64_t limit = of->limits[b];
@@ -92,28 +86,29 @@ int word_counts_backward(const void *problem, int64_t first, int64_t last) {
             grad_opening[t * of->batch + b] = 0;
             if (of->stop) grad_alive[t * of->batch + b] = grad_stop[b * size + t + 1] = 0;
         }
-        rows[0] = 1;
-        for (int64_t begin = 0; begin <= limit; begin += height) {
-            memcpy(kept + begin / height * size, rows, (begin + 1) * sizeof(double));
-            fill_stretch(of, rows, b, begin, begin + height + 1 <= limit + 1 ? begin + height + 1 : limit + 1);
-            memcpy(rows, rows + height * size, (begin + height < size ? begin + height + 1 : size) * sizeof(double));
+        kept[0] = 1;
+        for (int64_t t = 0; t < limit; t++) {
+            double *now = t % height ? rows + t % 2 * size : kept + t / height * size;
+            double *next = (t + 1) % height ? rows + (t + 1) % 2 * size : kept + (t + 1) / height * size;
+            add_token(next, now, token_at(of, b, t), t);
         }
         for (int64_t begin = limit / height * height; begin >= 0; begin -= height) {
             int64_t end = begin + height <= limit + 1 ? begin + height : limit + 1;
             memcpy(rows, kept + begin / height * size, (begin + 1) * sizeof(double));
-            fill_stretch(of, rows, b, begin, end);
+            for (int64_t t = begin; t + 1 < end; t++)
+                add_token(rows + (t + 1 - begin) * size, rows + (t - begin) * size, token_at(of, b, t), t);
             for (int64_t t = end - 1; t >= begin; t--) { /* before token t, which is the end where t is the limit */
                 const double *before = rows + (t - begin) * size;
                 int64_t cell = t * of->batch + b;
                 if (t < limit) {
                     Token token = token_at(of, b, t);
-                    double stays = token.lives - token.opens, stayed = dot(before, back, t + 1);
-                    double moved = dot(before, back + 1, t + 1);
+                    double stays = token.lives - token.opens, stayed = double_dot(before, back, t + 1);
+                    double moved = double_dot(before, back + 1, t + 1);
                     grad_opening[cell] = t ? (REAL)(moved - stayed) : 0;
                     if (of->stop) grad_alive[cell] = (REAL)(t ? stayed : moved);
                     for (int64_t w = 0; w <= t; w++) back[w] = back[w] * stays + back[w + 1] * token.opens;
                 }
-                if (of->stop) grad_stop[b * size + t] = (REAL)dot(before, given, t + 1);
+                if (of->stop) grad_stop[b * size + t] = (REAL)double_dot(before, given, t + 1);
                 add_end(back, given, ends(of, b, t), t);
             }
         }

@@ -24,9 +24,9 @@ int word_products(const void *problem, int64_t first, int64_t last) {
             for (int64_t w = b * of->words; w < (b + 1) * of->words; w++) {
                 REAL product = 0;
                 if (word_fits(of, w, e)) {
-                    const REAL *token = of->probs + (e - of->spans[w] + 1) * of->step + b * of->sentence + of->starts[w];
-                    product = *token;
-                    for (int64_t k = 1; k < of->spans[w]; k++) product *= token[k * next];
+                    const REAL *from = of->probs + (e - of->spans[w] + 1) * of->step + b * of->sentence + of->starts[w];
+                    product = *from;
+                    for (int64_t k = 1; k < of->spans[w]; k++) product *= from[k * next];
                 }
                 of->products[e * of->batch * of->words + w] = product;
             }
@@ -38,21 +38,17 @@ int word_products_backward(const void *problem, int64_t first, int64_t last) {
     int64_t next = of->step + 1; /* from one token of a word to that at the next position */
     REAL *before = malloc((of->steps + 1) * sizeof(REAL));
     if (!before) return 1;
+    before[0] = 1;
     for (int64_t e = 0; e < of->steps; e++)
         for (int64_t b = first; b < last; b++)
             for (int64_t w = b * of->words; w < (b + 1) * of->words; w++) {
                 if (!word_fits(of, w, e)) continue;
                 int64_t span = of->spans[w], begin = (e - span + 1) * of->step + b * of->sentence + of->starts[w];
                 REAL after = of->products[e * of->batch * of->words + w];
-                if (span == 1) {
-                    of->grad_probs[begin] += after;
-                    continue;
-                }
-                before[0] = 1;
                 for (int64_t k = 0; k + 1 < span; k++) before[k + 1] = before[k] * of->probs[begin + k * next];
                 for (int64_t k = span - 1; k >= 0; k--) {
                     of->grad_probs[begin + k * next] += after * before[k];
-                    after *= of->probs[begin + k * next];
+                    if (k) after *= of->probs[begin + k * next];
                 }
             }
     free(before);
