@@ -87,7 +87,7 @@ def test_smoothed_labels_spread_over_the_vocabulary(model):
     smoothed = objective_config(label_smoothing=0.2)
     torch.testing.assert_close(build_objective(model, smoothed)(batch), expected)
     with pytest.raises(
-        UsageError, match=r"objective\.label_smoothing is a setting of ce, not of 'exact'; expected one"
+        UsageError, match=r"objective\.label_smoothing is a setting of ce, recommended, not of 'exact'; expected one"
     ):
         objective_config("exact", label_smoothing=0.2)
 

@@ -265,8 +265,17 @@ OBJECTIVES: Mapping[str, type[ObjectiveConfig]] = MappingProxyType(
 
 LISTED = {"baseline", "alpha", "own_first"}
 """Options of three different objectives; only a table that lists the options of all objectives has all three."""
-RECIPE = ("level", "units", "cross_entropy_weight", "feeding", "length", "end_positions", "sharpness")
-"""Options that the recipe set. They had to be at their defaults."""
+RECIPE = (
+    "level",
+    "units",
+    "cross_entropy_weight",
+    "feeding",
+    "length",
+    "end_positions",
+    "sharpness",
+    "label_smoothing",
+)
+"""Options that the recipe set, at their defaults, or did not have."""
 
 
 def current(table: Mapping[str, Any]) -> Mapping[str, Any]:
