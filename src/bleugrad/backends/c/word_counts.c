@@ -70,7 +70,7 @@ static double double_dot(const double *restrict x, const double *restrict y, int
     return sum;
 }
 
-/* About sqrt(T) of the distributions before tokens are kept, each `height`-th; the `rows` between are computed again. */
+/* About sqrt(T) of the distributions before tokens are kept, each `height`-th; the `rows` between are recomputed. */
 int word_counts_backward(const void *problem, int64_t first, int64_t last) {
     const Counts *of = problem;
     REAL *grad_opening = of->grad_opening, *grad_alive = of->grad_alive, *grad_stop = of->grad_stop;

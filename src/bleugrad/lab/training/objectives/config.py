@@ -145,9 +145,7 @@ class RecommendedConfig(ExpectedBase, OwnLength):
     )
     cross_entropy_weight: float = option(1.0, "weight of the cross-entropy that is added", above=0)
     units: Literal["tokens", "words"] = option("words", "units of n-grams")
-    end_positions: int = option(
-        3, "words after the end of a sentence that does not end in time", minimum=0, removed=("half",)
-    )
+    end_positions: int = option(3, "words after an end that is not in time", minimum=0, removed=("half",))
     sharpness: float = option(2.0, "factor of the logits before the loss", above=0, maximum=1e6)
     method: ClassVar[str] = "exact"
     label_smoothing: float = option(0.0, SMOOTHING, minimum=0, maximum=0.9)
@@ -266,13 +264,7 @@ OBJECTIVES: Mapping[str, type[ObjectiveConfig]] = MappingProxyType(
 LISTED = {"baseline", "alpha", "own_first"}
 """Options of three different objectives; only a table that lists the options of all objectives has all three."""
 RECIPE = (
-    "level",
-    "units",
-    "cross_entropy_weight",
-    "feeding",
-    "length",
-    "end_positions",
-    "sharpness",
+    *("level", "units", "cross_entropy_weight", "feeding", "length", "end_positions", "sharpness"),
     "label_smoothing",
 )
 """Options that the recipe set, at their defaults, or did not have."""
