@@ -141,7 +141,7 @@ class RecommendedConfig(ExpectedBase, OwnLength):
     """
 
     name: Literal["recommended"] = option(
-        "recommended", "recommended: cross-entropy and exact expected BLEU, whose weight rises with the model's quality"
+        "recommended", "recommended: cross-entropy and exact expected BLEU, whose share rises with the model's quality"
     )
     cross_entropy_weight: float = option(1.0, "weight of the cross-entropy that is added", above=0)
     units: Literal["tokens", "words"] = option("words", "units of n-grams")
