@@ -82,6 +82,16 @@ def test_tuning_uses_the_recipe_unless_another_objective_is_named(run, words, ex
     assert read_config(tuned) == config
 
 
+def test_tuning_keeps_the_label_smoothing_of_the_run(run, tmp_path):
+    smoothed, tuned = tmp_path / "smoothed", tmp_path / "tuned"
+    words = ["--objective", "ce", "--objective-label-smoothing", "0.2", "--optimizer-epochs", "1"]
+    assert main(["tune", str(run), *words, "--output", str(smoothed)]) == 0
+    for more, expected in (([], 0.2), (["--objective-label-smoothing", "0.1"], 0.1)):
+        words = ["--optimizer-epochs", "1", *more, "--output", str(tuned), "--overwrite"]
+        assert main(["tune", str(smoothed), *words]) == 0
+        assert read_config(tuned).objective == RecommendedConfig(label_smoothing=expected)
+
+
 def test_tuning_makes_a_run_of_its_own(run, capsys):
     assert main(["tune", str(run), "--optimizer-epochs", "1"]) == 0
     tuned = run.with_name("small-recommended")

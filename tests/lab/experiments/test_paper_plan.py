@@ -159,6 +159,14 @@ def test_settings_of_the_phases():
     assert plan.settings(plan.tries(2, "ce")[1]).data.batch_size == 64
 
 
+def test_recommended_branches_have_the_label_smoothing_of_the_first_phase():
+    tables = {"recommended": {}, "recommended-own": {"objective": {"label_smoothing": 0.3}}, "exact": {}}
+    plan = protocol(branches=tables, label_smoothing=0.1)
+    found = {label: plan.settings(PlannedStage("try", 1, label, 0)).objective for label in tables}
+    assert (found["recommended"].label_smoothing, found["recommended-own"].label_smoothing) == (0.1, 0.3)
+    assert not hasattr(found["exact"], "label_smoothing")
+
+
 def test_the_best_try_is_that_of_the_highest_validation_score(tmp_path):
     plan = protocol(tmp_path)
     first, second = plan.tries(1, "exact")

@@ -137,7 +137,7 @@ class ExpectedConfig(ExpectedBase, Fed):
 class RecommendedConfig(ExpectedBase, OwnLength):
     """The recommended recipe, :meth:`bleugrad.ExpectedBLEULoss.recommended`; a test compares both.
 
-    Fed its own tokens, the decoder has real positions after its end, and ``end_positions`` is the number of them.
+    If the decoder is fed its own tokens, it has ``end_positions`` real positions after its end.
     """
 
     name: Literal["recommended"] = option(
