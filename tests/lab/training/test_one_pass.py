@@ -184,8 +184,16 @@ def test_the_penalty_is_chosen_on_validation_saved_and_can_be_set(run, corpus, c
         assert other.model.skip_penalty == step * unit
         found[step * unit] = evaluate(other, split, "valid").scores.bleu
     assert found[chosen] == max(found.values())
+    assert main(["evaluate", str(run)]) == 0
+    usual = (run / "evaluations" / "test.greedy.json").read_text()
+    assert main(["evaluate", str(run), "--skip-penalty", "2.5", "--precision", "bf16"]) == 0
     assert main(["evaluate", str(run), "--skip-penalty", "2.5"]) == 0
-    saved = (run / "evaluations" / "test.greedy.txt").read_text().splitlines()
+    assert "greedy skip_penalty_2.5: BLEU" in capsys.readouterr().out
+    files = {path.name for path in (run / "evaluations").iterdir() if path.name.startswith("test.greedy")}
+    names = ("test.greedy", "test.greedy.skip_penalty_2.5", "test.greedy.skip_penalty_2.5.bf16")
+    assert files == {f"{name}.{kind}" for name in names for kind in ("txt", "json")}
+    assert (run / "evaluations" / "test.greedy.json").read_text() == usual  # which reports of reproduce read
+    saved = (run / "evaluations" / "test.greedy.skip_penalty_2.5.txt").read_text().splitlines()
     assert load(run, skip_penalty=2.5).translate((corpus / "test.de").read_text().splitlines()) == saved
     assert main(["translate", str(run), "--skip-penalty", "nan"]) == 2
     assert "skip_penalty is nan; expected a finite number" in capsys.readouterr().err

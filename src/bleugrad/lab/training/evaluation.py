@@ -1,7 +1,7 @@
 """Translations and scores of a trained model on a split."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,23 +25,22 @@ class Evaluation:
     hypotheses: list[str]
     scores: Scores
     mbr: bool = False
+    options: tuple[str, ...] = ()  # of the search, that are not the run's own: a part of the names of the files
 
     def to_json(self) -> dict[str, Any]:
         """All but the translations."""
-        found = {"split": self.split, "beam": self.beam, **self.scores.to_json()}
-        return {**found, "search": self.search} if self.mbr else found
+        return {"split": self.split, "beam": self.beam, "search": self.search, **self.scores.to_json()}
 
     @property
     def search(self) -> str:
         """The kind of search, as text."""
-        if self.mbr:
-            return "mbr"
-        return "greedy" if self.beam == 1 else f"beam {self.beam}"
+        return " ".join(["mbr" if self.mbr else "greedy" if self.beam == 1 else f"beam {self.beam}", *self.options])
 
     def files(self, run: Path) -> tuple[Path, Path]:
         """The files of the translations and of the scores in a run."""
-        search = "mbr" if self.mbr else self.beam
-        return evaluation_file(run, self.split, search, "txt"), evaluation_file(run, self.split, search, "json")
+        names = run, self.split, "mbr" if self.mbr else self.beam
+        texts, scores = (".".join([*self.options, kind]) for kind in ("txt", "json"))
+        return evaluation_file(*names, texts), evaluation_file(*names, scores)
 
     def write(self, run: Path) -> None:
         """Save translations, one per line, and scores into a run."""
@@ -65,11 +64,12 @@ def evaluate_run(
 ) -> Iterator[Evaluation]:
     """Translate a split of the corpus of a training run with its best model, and save and return the results."""
     system = load(directory, device, skip_penalty, precision)
+    options = [f"skip_penalty_{skip_penalty}"] * (skip_penalty is not None) + [precision] * (precision != "32")
     if system.config.threads:
         torch.set_num_threads(system.config.threads)
     sentences = prepare_split(system.config.data, split)
     for beam in beams:
-        found = evaluate(system, sentences, split, beam, search)
+        found = replace(evaluate(system, sentences, split, beam, search), options=tuple(options))
         found.write(directory)
         yield found
 
