@@ -99,7 +99,7 @@ def assert_close(actual, expected, relative, label=""):
 @pytest.mark.parametrize("dtype", PRECISION, ids=str)
 @pytest.mark.parametrize("asked", ASKED)
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("sharpness", [1.0, 1.5])
+@pytest.mark.parametrize("sharpness", [1.0, 1.5, 2.0])
 def test_values_and_gradients_are_those_of_plain_autograd(seed, form, asked, dtype, sharpness):
     for shape in SHAPES:
         logits, inputs = draw(shape, dtype, asked=asked)
@@ -235,7 +235,7 @@ def test_the_size_of_the_blocks_of_rows_changes_nothing(seed, monkeypatch, torch
 
 @pytest.mark.parametrize("kernels", [True, False], ids=["kernels", "torch"])
 @pytest.mark.parametrize("dtype", PRECISION, ids=str)
-@pytest.mark.parametrize("sharpness", [1.0, 1.5])
+@pytest.mark.parametrize("sharpness", [1.0, 1.5, 2.0])
 def test_in_place_the_gradient_takes_the_memory_of_the_logits(seed, request, kernels, dtype, sharpness):
     if not kernels:
         request.getfixturevalue("torch_operations")

@@ -64,21 +64,28 @@ class LossBase(nn.Module):
             return per_sentence
         return per_sentence.sum() if self.reduction == "sum" else self._mean(per_sentence, counted)
 
-    def cross_entropy(self, label_log_probs: Tensor, targets: Targets) -> Tensor:
-        """Return the cross-entropy of the labels from their log-probabilities (B, T), reduced as the loss is."""
+    def cross_entropy(self, label_log_probs: Tensor, targets: Targets, weight: Tensor | float = 1) -> Tensor:
+        """Return the cross-entropy of the labels from their log-probabilities (B, T), reduced as the loss is.
+
+        ``weight`` is a factor of the whole batch, or (B,) of each sentence at sentence level.
+        """
         labelled = targets.labelled
         assert labelled is not None
         nll = torch.where(labelled, -label_log_probs, 0)
-        if self.expectation.level == "corpus" or self.reduction == "mean":
-            return self._mean(nll, labelled)
-        per_sentence = nll.sum(1) / labelled.sum(1).clamp(min=1)
+        if self.expectation.level == "corpus":
+            return weight * self._mean(nll, labelled)
+        per_sentence = weight * nll.sum(1)
+        if self.reduction == "mean":
+            return self._mean(per_sentence, labelled)
+        per_sentence = per_sentence / labelled.sum(1).clamp(min=1)
         return per_sentence if self.reduction == "none" else per_sentence.sum()
 
     def _mean(self, values: Tensor, counted: Tensor) -> Tensor:
         """Divide the sum of the values by the number that counts, over all processes."""
-        sums = torch.stack([values.sum(), counted.sum().to(values.dtype)])
-        total, number = sums if self.pool is None else self.pool.sum(sums)
-        return torch.div(total, number.clamp(min=1))
+        total, number = values.sum(), counted.sum()
+        if self.pool is not None:
+            total, number = self.pool.sum(torch.stack([total, number.to(total.dtype)]))
+        return total / number.clamp(min=1)
 
 
 del LossBase.word_start  # the default of the field; as an attribute of the class it would hide the buffer

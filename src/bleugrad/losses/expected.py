@@ -66,13 +66,13 @@ class RowLossBase(LossBase):
             assert log_probs is not None
             assert targets.labelled is not None
             share = adaptive_share(log_probs, targets.labelled, level, pool)
-            loss, weight = share * loss, (weight * (1 - share)).unsqueeze(-1)
+            loss, weight = share * loss, weight * (1 - share)
         if level == "sentence":
             loss = self.reduce(loss, targets.limits > 0)
         if log_probs is None:
             return loss
         log_probs = smoothed_log_probs(log_probs, statistics.mean_log_probs, self.label_smoothing)
-        return loss + self.cross_entropy(weight * log_probs, targets)
+        return loss + self.cross_entropy(log_probs, targets, weight)
 
 
 @dataclass(eq=False, repr=False)

@@ -13,6 +13,8 @@
 ``results/recipe`` compares the recipe with cross-entropy from models of several qualities.
 """
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -36,17 +38,16 @@ def bleu_share(nll: Tensor) -> Tensor:
     >>> bleu_share(torch.tensor([0.1, 1.0, 2.0, 4.0]))
     tensor([0.9182, 0.9093, 0.8461, 0.1595])
     """
-    squared = (-2 * nll.detach()).exp()
-    return MOST * squared / (squared + HALF**2)
+    return MOST * torch.sigmoid(-2 * (nll.detach() + math.log(HALF)))
 
 
 def adaptive_share(label_log_probs: Tensor, labelled: Tensor, level: str, pool: Pool | None) -> Tensor:
     """:func:`bleu_share` of each sentence (B,), or of the whole batch and all processes, a scalar."""
-    nll = torch.where(labelled, -label_log_probs.detach(), 0)
-    sums = torch.stack([nll.sum(1), labelled.sum(1).to(nll.dtype)])
-    if level == "corpus":
-        sums = sums.sum(1) if pool is None else pool.sum(sums.sum(1))
-    return bleu_share(sums[0] / sums[1].clamp(min=1))
+    dims, log_probs = None if level == "corpus" else 1, torch.where(labelled, label_log_probs.detach(), 0)
+    total, number = log_probs.sum(dims), labelled.sum(dims)
+    if pool is not None and level == "corpus":
+        total, number = pool.sum(torch.stack([total, number.to(total.dtype)]))
+    return bleu_share(-total / number.clamp(min=1))
 
 
 def smoothed_log_probs(label_log_probs: Tensor, mean_log_probs: Tensor | None, smoothing: float) -> Tensor:
@@ -55,4 +56,4 @@ def smoothed_log_probs(label_log_probs: Tensor, mean_log_probs: Tensor | None, s
         return label_log_probs
     if mean_log_probs is None:
         raise TypeError(f"label_smoothing is {smoothing}, but this kind of output does not support it; expected 0")
-    return (1 - smoothing) * label_log_probs + smoothing * mean_log_probs
+    return torch.add((1 - smoothing) * label_log_probs, mean_log_probs, alpha=smoothing)

@@ -70,7 +70,10 @@ def row_statistics(match_probs: Tensor, opening: Tensor, targets: Targets, metho
         windows = RowWindows(probs, patterns, targets.limits)
         return _of_rows(windows, lengths, targets, method)
     extra = targets.end_positions
-    ends = targets.limits if extra == 0 else torch.where(targets.limits > 0, targets.limits + extra, 0)
+    ends = targets.limits
+    if extra:
+        whole = targets.order is None and match_probs.shape[1] > 0  # then every sentence counts
+        ends = ends + extra if whole else torch.where(ends > 0, ends + extra, 0)
     openings = None if words is None else opening
     columns = match_probs.shape[2] - (targets.eos_id is not None)
     inputs: tuple[Tensor | None, ...] = (match_probs, openings, targets.order, targets.limits, ends)

@@ -21,14 +21,14 @@ typedef struct {
     float logits, plain, sharp, opening;
 } Sums;
 
-/* Adds `count` numbers to the lanes of the four sums. */
+/* Adds `count` numbers to the lanes of the four sums. `sharp` is 0 for a sharpness of 1, 2 for 2, 1 for others. */
 INLINED void add_part(
     float sums[4][WIDE], const float *restrict x, const float *restrict starts, int count, float peak, float sharpness,
     int targets, int sharp, int words
 ) {
     for (int l = 0; l < count; l++) {
-        float d = x[l] - peak, plain = targets || !sharp ? exp_nonpositive(d) : 0;
-        float chosen = sharp ? exp_nonpositive(sharpness * d) : plain;
+        float d = x[l] - peak, plain = targets || sharp != 1 ? exp_nonpositive(d) : 0;
+        float chosen = sharp == 2 ? plain * plain : sharp ? exp_nonpositive(sharpness * d) : plain;
         if (targets) sums[0][l] += d;
         if (targets || !sharp) sums[1][l] += plain;
         if (sharp) sums[2][l] += chosen;
@@ -56,18 +56,19 @@ INLINED Sums sums_of(
     return found;
 }
 
+static inline int sharp_kind(float sharpness) { return sharpness == 1 ? 0 : sharpness == 2 ? 2 : 1; }
+
 static Sums row_sums(const float *x, const float *starts, int64_t size, float peak, float sharpness, int targets) {
+    int sharp = sharp_kind(sharpness), words = starts != NULL;
 #define CASE(t, s, w)                                                                                                  \
-    if (targets == t && (sharpness != 1) == s && !starts != w) return sums_of(x, starts, size, peak, sharpness, t, s, w)
-    CASE(0, 0, 0);
-    CASE(0, 0, 1);
-    CASE(0, 1, 0);
-    CASE(0, 1, 1);
-    CASE(1, 0, 0);
-    CASE(1, 0, 1);
-    CASE(1, 1, 0);
-    return sums_of(x, starts, size, peak, sharpness, 1, 1, 1);
+    if (targets == t && sharp == s && words == w) return sums_of(x, starts, size, peak, sharpness, t, s, w)
+#define CASES(t, w) CASE(t, 0, w); CASE(t, 1, w); CASE(t, 2, w)
+    CASES(0, 0);
+    CASES(0, 1);
+    CASES(1, 0);
+    CASES(1, 1);
 #undef CASE
+    return (Sums){0};
 }
 
 /* Room for `rows` rows, and behind them `starts` as 0.0 and 1.0, which vector instructions take faster than bytes. */
@@ -114,13 +115,13 @@ typedef struct {
 
 INLINED void scaled_softmax(
     const float *restrict x, const float *restrict starts, float *restrict out, int64_t size, float peak,
-    float sharpness, Factors by, int with_plain, int with_sharp, int with_starts
+    float sharpness, Factors by, int with_plain, int sharp, int words
 ) {
     for (int64_t i = 0; i < size; i++) {
-        float d = x[i] - peak, factor = by.sharp;
-        if (with_starts) factor += starts[i] * by.opening;
-        float found = factor * exp_nonpositive(with_sharp ? sharpness * d : d);
-        if (with_plain) found += by.plain * exp_nonpositive(d);
+        float d = x[i] - peak, factor = by.sharp, plain = with_plain || sharp != 1 ? exp_nonpositive(d) : 0;
+        if (words) factor += starts[i] * by.opening;
+        float found = factor * (sharp == 2 ? plain * plain : sharp ? exp_nonpositive(sharpness * d) : plain);
+        if (with_plain) found += by.plain * plain;
         out[i] = found + by.all;
     }
 }
@@ -128,13 +129,13 @@ INLINED void scaled_softmax(
 static void row_gradient(
     const float *x, const float *starts, float *out, int64_t size, float peak, float sharpness, Factors by
 ) {
-    int plain = by.plain != 0;
-    if (sharpness == 1 && starts) scaled_softmax(x, starts, out, size, peak, 1, by, 0, 0, 1);
-    else if (sharpness == 1) scaled_softmax(x, starts, out, size, peak, 1, by, 0, 0, 0);
-    else if (plain && starts) scaled_softmax(x, starts, out, size, peak, sharpness, by, 1, 1, 1);
-    else if (plain) scaled_softmax(x, starts, out, size, peak, sharpness, by, 1, 1, 0);
-    else if (starts) scaled_softmax(x, starts, out, size, peak, sharpness, by, 0, 1, 1);
-    else scaled_softmax(x, starts, out, size, peak, sharpness, by, 0, 1, 0);
+    int sharp = sharp_kind(sharpness), plain = sharp && by.plain != 0, words = starts != NULL;
+#define CASE(p, s, w)                                                                                                  \
+    if (plain == p && sharp == s && words == w) scaled_softmax(x, starts, out, size, peak, sharpness, by, p, s, w)
+    CASES(0, 0);
+    CASES(0, 1);
+    CASES(1, 0);
+    CASES(1, 1);
 }
 
 int row_probabilities_backward(const void *problem, int64_t first, int64_t last) {
