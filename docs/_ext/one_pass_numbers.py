@@ -141,6 +141,20 @@ def one_pass_searches() -> str:
     return markdown(["training", *SEARCHES], rows)
 
 
+@table
+def token_by_token_searches() -> str:
+    """Test BLEU of models that translate token by token on multi30k, from a log of `evaluate`."""
+    path = FOLDER / "token_by_token" / "searches.log.txt"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    found: dict[str, list[str]] = {}
+    for command, scores in zip(lines[::2], lines[1::2], strict=True):
+        run = command.partition("evaluate ")[2].partition(" ")[0].removeprefix("multi30k-")
+        found.setdefault(run, []).append(scores.split("BLEU ")[1].split()[0])
+    shown = {"lstm": "LSTM", "transformer": "Transformer", "ce": "more cross-entropy"}
+    rows = [[", ".join(shown.get(part, part) for part in run.split("/")), *bleus] for run, bleus in found.items()]
+    return markdown(["model", "greedy", "beam 5", "minimum Bayes risk"], rows)
+
+
 def _gain(corpus: str, kind: str, label: str, other: str) -> str:
     pair = translation.difference(runs()[corpus, kind]["scores"][SEARCH], label, other)
     if pair is None:

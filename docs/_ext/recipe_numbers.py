@@ -2,16 +2,18 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from functools import partial
 from statistics import fmean
 from typing import Any
 
 import translation
-from measured import RESULTS, markdown, number, table
+from measured import NUMBERS, RESULTS, markdown, number, table
 from translation import Summary
 
 FOLDER = "recipes"
 LONG_SENTENCES = "iwslt14"
 """The corpus of the recipes for sentence ends and confidence, which have a table of their own."""
+SEARCHES = ("greedy", "beam 5")
 SHORT = {"cross_entropy_weight": "CE weight", "data.batch_size": "batch size"}
 
 
@@ -139,7 +141,73 @@ def explained() -> str:
     return markdown(header, rows)
 
 
+CHANGES = {
+    "ce": "more cross-entropy",
+    "recommended": "**the recipe**",
+    "no-sharpness": "`sharpness=1`",
+    "no-end-positions": "`end_positions=0`",
+    "sentence-level": '`level="sentence"`',
+    "fixed-share": "BLEU plus 0.1 times the cross-entropy, instead of a share",
+    "given-length": "the same, and a given length: EOS is a word to match",
+    "no-cross-entropy": "BLEU alone",
+    "recommended-own": "the recipe with own tokens",
+    "reinforce-own": "REINFORCE on own samples",
+}
+"""What the runs of results/ablations change, in the order of the table."""
+
+
+@table
+def ablations() -> str:
+    """The recommended recipe without one of its parts: validation and test BLEU, and the processor time of a try."""
+    runs, seconds, rows = {}, {}, []
+    for name in (f"{translation.DEFAULT}/multi30k-lstm", "ablations/multi30k-lstm"):
+        runs |= translation.one_run(name)["runs"]
+        seconds |= translation.processor_seconds(name)
+    for label, change in CHANGES.items():
+        scores = [runs[label][0]["best_bleu"], *(runs[label][0]["test"][search]["bleu"] for search in SEARCHES)]
+        shown = [f"{100 * score:.2f}" for score in scores]
+        length = f"{runs[label][0]['test'][SEARCHES[0]]['length_ratio']:.3f}"
+        rows.append([change, *shown, length, f"{seconds[label] / 60:.1f}" if label in seconds else ""])
+    header = ["change", "validation BLEU", "test BLEU, greedy", "test BLEU, beam 5", "length ratio, greedy"]
+    return markdown([*header, "processor time, minutes"], rows)
+
+
+@table
+def lengths() -> str:
+    """The gain of the recommended recipe if the length of both is corrected at decoding, as validation chose."""
+    rows = []
+    for name in translation.default_runs():
+        if not (path := RESULTS / "lengths" / f"{name}.json").exists():
+            continue
+        runs = json.loads(path.read_text(encoding="utf-8"))["runs"]
+        for beam in sorted({record["beam"] for record in runs["ce"]}):
+            ours = {label: [one for one in runs[label] if one["beam"] == beam] for label in ("ce", "recommended")}
+            bleu = {
+                (label, key): 100 * fmean(one[key]["bleu"] for one in records)
+                for label, records in ours.items()
+                for key in ("usual", "test")
+            }
+            gains = [f"{bleu['recommended', key] - bleu['ce', key]:+.2f}" for key in ("usual", "test")]
+            penalties = [", ".join(f"{one['penalty']:g}" for one in records) for records in ours.values()]
+            shown = [f"{bleu['ce', key]:.2f}" for key in ("usual", "test")]
+            rows.append(
+                [translation.shown_name(name), "greedy" if beam == 1 else f"beam {beam}", *shown, *gains, *penalties]
+            )
+    header = ["corpus and model", "search", "cross-entropy", "cross-entropy, corrected", "gain of the recipe"]
+    header += ["gain if both are corrected", "penalty, cross-entropy", "penalty, recommended"]
+    return markdown(header, rows)
+
+
 @number
 def own_tokens_cost() -> str:
     seconds = translation.processor_seconds(f"{translation.DEFAULT}/multi30k-lstm")
     return f"{seconds['recommended-own'] / seconds['recommended']:.1f}"
+
+
+def _precision_bleu(precision: str) -> str:
+    """Test BLEU of the exact loss on `builtin` with a CTC model, trained in one precision."""
+    summary = translation.one_run(f"precision/builtin-ctc-{precision}")
+    return translation.score(summary["scores"]["greedy"]["systems"]["exact"])
+
+
+NUMBERS |= {f"precision-bleu {precision}": partial(_precision_bleu, precision) for precision in ("32", "bf16")}

@@ -173,7 +173,7 @@ def broken(logits):
 REFUSED = {
     "blank_id": (lambda x: bleugrad.CTC(x, blank_id=4), {}, "blank_id is 4; expected an id of the vocabulary, 0 to 3"),
     "lengths": (lambda x: bleugrad.CTC(x, blank_id=0, lengths=torch.tensor([9])), {}, "lengths holds"),
-    "references": (lambda x: bleugrad.CTC(x, blank_id=1), {}, "references hold blank_id 1"),
+    "references": (lambda x: bleugrad.CTC(x, blank_id=1), {}, "labels, references or candidates hold blank_id 1"),
     "eos_id": (lambda x: bleugrad.CTC(x, blank_id=0), {"eos_id": 2}, "eos_id is 2, but the length of CTC"),
     "bound": (lambda x: bleugrad.CTC(x, blank_id=0), {"method": "bound"}, "method is 'bound', but CTC"),
     "words": (
