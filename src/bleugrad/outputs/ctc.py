@@ -58,8 +58,8 @@ class CTC(UnalignedOutput):
             ids, lengths = targets.tokens.ids, targets.tokens.lengths
             within = torch.arange(ids.shape[2], device=ids.device) < lengths[..., None]
             if bool(((ids == self.blank_id) & within).any()):
-                found = f"labels, references or candidates hold blank_id {self.blank_id}"
-                raise ValueError(f"{found}; expected tokens, padded with ignore_index")
+                held = f"labels, references or candidates hold blank_id {self.blank_id}"
+                raise ValueError(f"{held}; expected tokens, padded with ignore_index")
         ids = torch.nn.functional.pad(targets.columns, (0, 1), value=self.blank_id)
         counted = None if targets.order is None else targets.mask
         asked = (ids, counted, self.blank_id, self.sharpness, self.inplace)
