@@ -141,6 +141,13 @@ def one_pass_searches() -> str:
     return markdown(["training", *SEARCHES], rows)
 
 
+@number
+def one_pass_wide_second() -> str:
+    """Test BLEU of the exact loss with a second seed of the wide graph model, from the log of a run in progress."""
+    lines = (FOLDER / "multi30k_wide-graph" / "second_seed.log.txt").read_text(encoding="utf-8").splitlines()
+    return next(line for line in lines if "seed-2/exact-lr5e-4 on test" in line).split("BLEU ")[1].split()[0]
+
+
 @table
 def token_by_token_searches() -> str:
     """Test BLEU of models that translate token by token on multi30k, from a log of `evaluate`."""
