@@ -64,7 +64,7 @@ class LossBase(nn.Module):
             return per_sentence
         return per_sentence.sum() if self.reduction == "sum" else self._mean(per_sentence, counted)
 
-    def cross_entropy(self, label_log_probs: Tensor, targets: Targets, weight: Tensor | float = 1) -> Tensor:
+    def cross_entropy(self, label_log_probs: Tensor, targets: Targets, weight: Tensor | float) -> Tensor:
         """Return the cross-entropy of the labels from their log-probabilities (B, T), reduced as the loss is.
 
         ``weight`` is a factor of the whole batch, or (B,) of each sentence at sentence level.

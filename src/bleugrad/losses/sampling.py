@@ -154,7 +154,7 @@ class SampledLossBase(BLEULossBase):
             drawn = self._draw(logits, targets)
             loss = self.estimate(drawn, targets)
             if drawn.label_log_probs is not None:
-                loss = loss + self.cross_entropy_weight * self.cross_entropy(drawn.label_log_probs, targets)
+                loss = loss + self.cross_entropy(drawn.label_log_probs, targets, self.cross_entropy_weight)
         return loss
 
     def uniform(self, batch: int, steps: int, device: torch.device) -> Tensor:
