@@ -96,11 +96,12 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     summary = read_json(arguments.run / "summary.json")
+    beams = tuple(1 if search == "greedy" else int(search.split()[1]) for search in summary["searches"])
     record = {
         "corpus": summary["corpus"],
         "signature": summary["bleu_signature"],
         "validation_sentences": arguments.most,
-        "runs": measure(arguments.run, (1, summary.get("beam", 5)), arguments.most),
+        "runs": measure(arguments.run, beams, arguments.most),
     }
     if arguments.output:
         keep(arguments.output, arguments.name or arguments.run.name, record, "")
