@@ -83,6 +83,19 @@ def test_like_lengths_go_together_and_batches_do_not_come_by_length(rng):
     assert not alone, "sentences meet others in every epoch"
 
 
+def test_sources_of_one_length_go_together_if_positions_follow_them(rng):
+    data = encoded(rng, 6400)
+
+    def widths(batches):
+        sides = [[len(side[index]) for index in batch] for side in (data.sources, data.targets) for batch in batches]
+        return [sum(max(one) - min(one) for one in half) for half in (sides[: len(batches)], sides[len(batches) :])]
+
+    by_target, by_source = (BatchPlan(data, "sentences", 64, by_source=by).epoch(0) for by in (False, True))
+    assert widths(by_source)[0] < widths(by_target)[0] / 5
+    assert widths(by_target)[1] < widths(by_source)[1] / 5
+    assert sorted(index for batch in by_source for index in batch) == list(range(6400))
+
+
 @pytest.mark.parametrize("by", ["sentences", "tokens"])
 @pytest.mark.parametrize("world", [2, 3])
 def test_processes_see_step_for_step_what_one_with_the_whole_batch_sees(rng, by, world):

@@ -71,13 +71,20 @@ class BatchPlan:
         by: the unit of ``size``: sentences, or tokens (sentences times the longest length, source or target).
         size: batch size over all processes (see :func:`shard`).
         seed: random seed of the order, used with the epoch's number. Global random state is not used.
+        by_source: sort by source lengths first, for models whose positions follow the source.
     """
 
     def __init__(
-        self, encoded: EncodedSplit, by: Literal["sentences", "tokens"] = "sentences", size: int = 64, seed: int = 0
+        self,
+        encoded: EncodedSplit,
+        by: Literal["sentences", "tokens"] = "sentences",
+        size: int = 64,
+        seed: int = 0,
+        by_source: bool = False,
     ) -> None:
         self.encoded, self.by, self.size, self.seed = encoded, by, size, seed
         self._source, self._target = _lengths(encoded.sources) + 1, _lengths(encoded.targets) + 1
+        self._keys = (self._target, self._source) if by_source else (self._source, self._target)  # the last is first
         ones = np.broadcast_to(np.int32(1), len(encoded))
         self._sizes = np.maximum(self._source, self._target) if by == "tokens" else ones
         self._has_more = any(len(references) > 1 for references in encoded.references)
@@ -95,7 +102,7 @@ class BatchPlan:
         for start in range(0, len(order), pool):
             chosen = order[start : start + pool]
             # The sort is stable: sentences of equal lengths keep their random order.
-            chosen = order[start : start + pool] = chosen[np.lexsort((self._source[chosen], self._target[chosen]))]
+            chosen = order[start : start + pool] = chosen[np.lexsort([key[chosen] for key in self._keys])]
             ends += [start + end for end in _cut(self._sizes[chosen], self.size, len(order))]
         batches = _batches(order, ends)
         return [batches[place] for place in _permutation(random, len(ends))]

@@ -67,7 +67,8 @@ class Trainer:
         config, vocabularies = setup.config, setup.vocabularies
         self.setup, self.config, self.processes, self.run = setup, config, processes, run
         self.model = setup.model.to(processes.device)
-        self.plan = BatchPlan(setup.train, config.data.batch_by, config.data.batch_size * processes.world, config.seed)
+        data, size = config.data, config.data.batch_size * processes.world
+        self.plan = BatchPlan(setup.train, data.batch_by, size, config.seed, by_source=config.model.one_pass)
         self.valid_sources = vocabularies.source.encode_lines(setup.valid.sources)
         starts = vocabularies.target.word_start()
         word_start = None if starts is None else torch.tensor(starts)
