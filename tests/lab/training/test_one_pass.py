@@ -252,7 +252,9 @@ def test_minimum_bayes_risk_of_a_run(run, corpus, capsys, monkeypatch):
 def test_tuning_without_an_objective_uses_the_plain_loss_and_says_so(run, capsys):
     output = run.with_name("default")
     assert main(["tune", str(run), "--optimizer-epochs", "1", "--output", str(output)]) == 0
-    assert load(output).config.objective.name == "exact"
+    config = load(output).config
+    assert config.objective.name == "exact"
+    assert (config.optimizer.learning_rate, config.optimizer.decay) == (5e-4, "cosine")
     assert capsys.readouterr().out.startswith("objective: exact; the recommended recipe is for models that translate")
 
 

@@ -12,7 +12,7 @@ from bleugrad.lab.settings.config import Setting
 from bleugrad.lab.settings.loading import layered, merged
 from bleugrad.lab.training.config import TrainConfig
 from bleugrad.lab.training.objectives.config import OBJECTIVES
-from bleugrad.lab.training.presets import TUNING
+from bleugrad.lab.training.presets import tuning
 
 SUMMARY = "continue training from the best weights of a run, with another objective"
 EXAMPLE = "bleugrad tune runs/tiny --output runs/tiny-recommended"
@@ -30,11 +30,14 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def _default(path: tuple[str, ...], setting: Setting) -> str | None:
-    """The default if it is not that of RUN."""
+    """The default if it is not that of RUN; that of one-pass models is added if it is another."""
     if path == ("objective", "name"):
         return RECOMMENDED
-    tuned = TUNING.get(path[0], {})
-    return shown_value(tuned.get(path[-1], setting.default)) if path[-1] in tuned or setting.users else None
+    found = [tuning(one_pass).get(path[0], {}).get(path[-1]) for one_pass in (False, True)]
+    usual, other = (None if value is None else shown_value(value) for value in found)
+    if usual is None:
+        return shown_value(setting.default) if setting.users else None
+    return usual if other in (usual, None) else f"{usual}; one-pass models: {other}"
 
 
 def execute(arguments: Namespace) -> None:
@@ -43,7 +46,7 @@ def execute(arguments: Namespace) -> None:
 
     run, given = read_config(arguments.run), given_options(arguments)
     default = ONE_PASS if run.model.one_pass else RECOMMENDED
-    before = merged(asdict(run), TUNING) | {"objective": {"name": default}}
+    before = merged(asdict(run), tuning(run.model.one_pass)) | {"objective": {"name": default}}
     if default == RECOMMENDED and (smoothing := getattr(run.objective, "label_smoothing", 0.0)):
         before["objective"]["label_smoothing"] = smoothing
     if "corpus" in given.get("data", {}):  # another corpus is not where that of the run is

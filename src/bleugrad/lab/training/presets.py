@@ -88,9 +88,14 @@ PRESETS: Mapping[str, Settings] = MappingProxyType(
     }
 )
 
-_SECOND = {"learning_rate": 1e-3, "epochs": 3, "decay": "step", "decay_factor": 0.3, "patience": 1, "warmup": 0}
-TUNING: Settings = MappingProxyType({"optimizer": _SECOND | {"average": 1, "early_stopping": 0}})
-"""The optimizer of the second phase: the rate is multiplied by 0.3 after each epoch."""
+_FRESH = {"patience": 1, "warmup": 0, "average": 1, "early_stopping": 0}
+_STEPS = {"learning_rate": 1e-3, "epochs": 3, "decay": "step", "decay_factor": 0.3}
+_COSINE = {"learning_rate": 5e-4, "epochs": 8, "decay": "cosine"}
+
+
+def tuning(one_pass: bool) -> Settings:
+    """The optimizer of the second phase: that of the results, which is another one for one-pass models."""
+    return {"optimizer": _FRESH | (_COSINE if one_pass else _STEPS)}
 
 
 def preset(name: str, presets: Mapping[str, Settings] = PRESETS) -> Settings:
