@@ -188,7 +188,7 @@ def test_the_penalty_is_chosen_on_validation_saved_and_can_be_set(run, corpus, c
     usual = (run / "evaluations" / "test.greedy.json").read_text()
     assert main(["evaluate", str(run), "--skip-penalty", "2.5", "--precision", "bf16"]) == 0
     assert main(["evaluate", str(run), "--skip-penalty", "2.5"]) == 0
-    assert "greedy skip_penalty_2.5: BLEU" in capsys.readouterr().out
+    assert "greedy, skip penalty 2.5: BLEU" in capsys.readouterr().out
     files = {path.name for path in (run / "evaluations").iterdir() if path.name.startswith("test.greedy")}
     names = ("test.greedy", "test.greedy.skip_penalty_2.5", "test.greedy.skip_penalty_2.5.bf16")
     assert files == {f"{name}.{kind}" for name in names for kind in ("txt", "json")}

@@ -34,7 +34,8 @@ class Evaluation:
     @property
     def search(self) -> str:
         """The kind of search, as text."""
-        return " ".join(["mbr" if self.mbr else "greedy" if self.beam == 1 else f"beam {self.beam}", *self.options])
+        name = "mbr" if self.mbr else "greedy" if self.beam == 1 else f"beam {self.beam}"
+        return ", ".join([name, *(option.replace("_", " ") for option in self.options)])
 
     def files(self, run: Path) -> tuple[Path, Path]:
         """The files of the translations and of the scores in a run."""

@@ -14,7 +14,8 @@ def one_pass(kind: str, before: Settings, hidden: int = 128, **optimizer: Any) -
     """The settings of a corpus with a one-pass model instead of an LSTM."""
     layers = {"nat": (2, 2), "ctc": (3, 1), "graph": (3, 2)}[kind]  # a layer over the frames of ctc costs three times
     model = {"kind": kind, "hidden": hidden, "encoder_layers": layers[0], "decoder_layers": layers[1], "dropout": 0.1}
-    adam = {"learning_rate": 1e-3 if kind == "graph" else 2e-3, "epochs": 20, "patience": 1, **optimizer}
+    cosine = {"learning_rate": 1e-3, "epochs": 16, "warmup": 400, "decay": "cosine"}
+    adam = (cosine if kind == "graph" else {"learning_rate": 2e-3, "epochs": 20, "patience": 1}) | optimizer
     glancing = {"name": "ce", "glancing_first": 0.5, "glancing_last": 0.1}
     return {**before, "model": model, "optimizer": adam, **({"objective": glancing} if kind == "graph" else {})}
 

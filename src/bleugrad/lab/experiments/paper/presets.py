@@ -74,7 +74,7 @@ def _from_training(values: Settings, **more: Any) -> Settings:
         settings["tuning"] = {"epochs": 4, "learning_rate": 1e-3, "factors": (0.5, 2.0)}
         if "glancing_last" in objective:  # goes on as it ended; with higher rates expected BLEU falls at first
             settings["branches"] |= {"ce": {"objective": {"glancing_first": objective["glancing_last"]}}}
-            settings["tuning"] |= {"learning_rate": 5e-4, "factors": (0.5, 1.0)}
+            settings["tuning"] |= {"learning_rate": 5e-4, "epochs": 8, "decay": "cosine", "factors": (1.0,)}
             settings |= {name: value for name, value in objective.items() if name != "name"}
     return merged(settings, more)
 
