@@ -3,8 +3,9 @@
 import pytest
 import torch
 
+from bleugrad.lab.data.batches import BatchPlan
 from bleugrad.lab.data.preparation import prepare
-from bleugrad.lab.models.lstm.model import AttentionLSTM
+from bleugrad.lab.models.kinds import build_model
 from bleugrad.lab.training.config import OptimizerConfig
 from bleugrad.lab.training.optimizer import Schedule
 from bleugrad.lab.training.processes import SingleProcess
@@ -21,7 +22,7 @@ def make_trainer(corpus, **more):
     text = prepare(config.data)
     vocabularies = Vocabularies(*build_vocabularies(text, config.data))
     torch.manual_seed(0)
-    model = AttentionLSTM(config.model, len(vocabularies.source), len(vocabularies.target))
+    model = build_model(config.model, len(vocabularies.source), len(vocabularies.target))
     train = encode_split(text.train, vocabularies.source, vocabularies.target)
     return Trainer(TrainingSetup(config, model, vocabularies, train, text.valid), SingleProcess("cpu"), None)
 
@@ -35,6 +36,19 @@ def test_batches_of_a_window_make_the_step_of_one_batch(corpus, more):
     assert norm_of_parts == pytest.approx(norm, rel=1e-5)
     for one, other in zip(whole.parameters, parts.parameters, strict=True):
         torch.testing.assert_close(other, one, rtol=0, atol=2e-5)
+
+
+def test_batches_of_one_pass_models_are_sorted_by_source_first(corpus, monkeypatch):
+    found = []
+
+    def planned(*arguments, by_source):
+        found.append(by_source)
+        return BatchPlan(*arguments, by_source=by_source)
+
+    monkeypatch.setattr("bleugrad.lab.training.trainer.BatchPlan", planned)
+    for kind in ("lstm", "ctc"):
+        make_trainer(corpus, model__kind=kind, model__hidden=8, model__heads=2)
+    assert found == [False, True]
 
 
 def test_gradients_are_clipped(corpus):
